@@ -1,0 +1,3 @@
+"""bourse: an exchange in a terminal."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Benchmarks that ship with the product: workloads, clients, checks, results."""

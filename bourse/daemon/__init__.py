@@ -1,0 +1,1 @@
+"""The exchange process: the only package that owns sockets, clocks and threads."""

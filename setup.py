@@ -1,0 +1,88 @@
+"""Compile the hot path. Everything else about the package is in pyproject.toml.
+
+BOURSE_BUILD=release   (default) -O3, no bounds checks, no asserts
+BOURSE_BUILD=checked   -O1, bounds checks and asserts
+BOURSE_NATIVE=1        add -march=native: faster on this machine, not portable
+BOURSE_ANNOTATE=1      also write build/cython-*/**/*.html, Cython's per-line cost report
+"""
+
+import os
+import shutil
+import sys
+import sysconfig
+from pathlib import Path
+
+
+def refuse(sentence: str) -> None:
+    """End the build with one sentence."""
+    sys.exit(f"bourse: cannot build: {sentence}")
+
+
+if not sys.platform.startswith("linux"):
+    refuse(f"bourse runs on Linux (futex, eventfd), and this is {sys.platform}.")
+compiler = os.environ.get("CC") or (sysconfig.get_config_var("CC") or "cc").split()[0]
+if not shutil.which(compiler.split()[0]) and not shutil.which("cc"):
+    refuse("no C compiler found; install gcc or clang (Debian: apt-get install gcc).")
+if not (Path(sysconfig.get_paths()["include"]) / "Python.h").exists():
+    refuse("Python.h is missing; install the Python headers (Debian: apt-get install python3-dev).")
+if not shutil.which(compiler.split()[0]):
+    os.environ["CC"] = "cc"
+
+from Cython.Build import cythonize  # noqa: E402
+from setuptools import Extension, setup  # noqa: E402
+
+# The compiled modules, in the order of the data's way through them.
+COMPILED = [
+    path
+    for path in [
+        "bourse/core/ring.py",
+        "bourse/core/digest.py",
+        "bourse/core/index.py",
+        "bourse/core/book.py",
+        "bourse/core/engine.py",
+        "bourse/core/histogram.py",
+        "bourse/protocol/codec.py",
+        "bourse/journal/crc32c.py",
+        "bourse/journal/writer.py",
+        "bourse/journal/reader.py",
+        "bourse/daemon/matching_thread.py",
+        "bourse/daemon/journal_thread.py",
+        "bourse/daemon/gateway.py",
+        "bourse/bench/client.py",
+    ]
+    if Path(path).exists()
+]
+
+BUILD = os.environ.get("BOURSE_BUILD", "release")
+CHECKED = BUILD == "checked"
+
+DIRECTIVES = {
+    "language_level": 3,
+    "boundscheck": CHECKED,
+    "initializedcheck": CHECKED,
+    "wraparound": False,
+    "cdivision": True,
+    "auto_pickle": False,  # no __reduce_cython__ on every class
+    "autotestdict": False,  # no __test__ in every module
+}
+CFLAGS = ["-O1", "-g"] if CHECKED else ["-O3", "-g1"]
+if os.environ.get("BOURSE_NATIVE") == "1":
+    CFLAGS.append("-march=native")
+MACROS = [] if CHECKED else [("CYTHON_WITHOUT_ASSERTIONS", "1")]
+
+
+def extension(path: str) -> Extension:
+    """Describe one compiled module; every module gets the same flags."""
+    name = path.removesuffix(".py").replace("/", ".")
+    return Extension(name, [path], extra_compile_args=CFLAGS, define_macros=MACROS)
+
+
+setup(
+    ext_modules=cythonize(
+        [extension(path) for path in COMPILED],
+        build_dir=f"build/cython-{BUILD}",
+        compiler_directives=DIRECTIVES,
+        nthreads=os.cpu_count() or 1,
+        annotate=os.environ.get("BOURSE_ANNOTATE") == "1",
+    )
+)
