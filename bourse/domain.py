@@ -111,7 +111,7 @@ _SENTENCES = {
     Reason.FILLED: "The order is filled.",
     Reason.CANCELLED: "The order was cancelled by its owner.",
     Reason.EXPIRED: "What an immediate-or-cancel order could not fill at once has expired.",
-    Reason.NO_LIQUIDITY: "The other side of the book is empty, so the rest of the market order ended.",
+    Reason.NO_LIQUIDITY: "The other side is empty, so the rest of the market order ended.",
     Reason.OPERATOR_CANCELLED: "The operator cancelled the order.",
     Reason.SESSION_ENDED: "The order was cancelled because its session ended.",
     Reason.ZERO_QUANTITY: "The quantity must be at least 1.",

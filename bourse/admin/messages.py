@@ -1,18 +1,22 @@
 """The admin protocol: newline-delimited JSON-RPC 2.0 over a Unix socket, as typed values.
 
-One JSON object a line, UTF-8, at most LINE_BYTES_MAX bytes. The client speaks first: `hello` with the
-versions that it knows; nothing else is answered before. Then:
+One JSON object a line, UTF-8, at most LINE_BYTES_MAX bytes. The client speaks first: `hello` with
+the versions that it knows; nothing else is answered before. Then:
 
-    → {"jsonrpc":"2.0","id":1,"method":"hello","params":{"protocol_versions":[1],"client":"bourse tui"}}
+    → {"jsonrpc":"2.0","id":1,"method":"hello",
+       "params":{"protocol_versions":[1],"client":"bourse tui"}}
     ← {"jsonrpc":"2.0","id":1,"result":{"protocol_version":1, ...}}
     → {"jsonrpc":"2.0","id":2,"method":"subscribe","params":{"topic":"depth","max_hz":5}}
     ← {"jsonrpc":"2.0","id":2,"result":{}}
-    ← {"jsonrpc":"2.0","method":"frame","params":{"topic":"depth","number":1,"skipped":0,"data":{...}}}
+    ← {"jsonrpc":"2.0","method":"frame",
+       "params":{"topic":"depth","number":1,"skipped":0,"data":{...}}}
     → {"jsonrpc":"2.0","method":"credit","params":{"topic":"depth"}}
 
-Credit: one frame a topic is outstanding. `subscribe` grants the first credit; the daemon builds the next
-frame, from the latest values, when the client has returned the credit and 1/max_hz has passed. A client
-that does not return credit costs nothing and gets nothing.
+(two lines here where one is too wide for the page)
+
+Credit: one frame a topic is outstanding. `subscribe` grants the first credit; the daemon builds the
+next frame, from the latest values, when the client has returned the credit and 1/max_hz has passed.
+A client that does not return credit costs nothing and gets nothing.
 
 Methods, their parameters and results:
 
@@ -25,8 +29,8 @@ Methods, their parameters and results:
     trades       TradesParams       → Trades         shutdown     Empty           → Empty
 
 Topics and the type of a frame's data: status Status, depth Depth, latency Latency, wal Wal,
-sessions Sessions, trades Trades. Times `_ns` are nanoseconds; `mono_ns` is the daemon's monotonic clock.
-Unknown fields are ignored, missing ones take their default: that is how versions stay compatible.
+sessions Sessions, trades Trades. Times `_ns` are nanoseconds; `mono_ns` is the daemon's monotonic
+clock. Unknown fields are ignored, missing ones take their default: so versions stay compatible.
 """
 
 from __future__ import annotations
@@ -74,14 +78,14 @@ class Request(msgspec.Struct, frozen=True):
     jsonrpc: str = "2.0"
 
 
-class ErrorBody(Struct):
+class ErrorBody(Struct, frozen=True):
     """Why a request failed."""
 
     code: int
     message: str
 
 
-class Frame(Struct):
+class Frame(Struct, frozen=True):
     """One frame of a subscription."""
 
     topic: str
@@ -92,18 +96,18 @@ class Frame(Struct):
     data: Any
 
 
-class Empty(Struct):
+class Empty(Struct, frozen=True):
     """No parameters, or nothing to say."""
 
 
-class HelloParams(Struct):
+class HelloParams(Struct, frozen=True):
     """What the client can speak."""
 
     protocol_versions: list[int]
     client: str = ""
 
 
-class Hello(Struct):
+class Hello(Struct, frozen=True):
     """Who answers."""
 
     protocol_version: int
@@ -114,13 +118,13 @@ class Hello(Struct):
     read_only: bool = False
 
 
-class TopicParams(Struct):
+class TopicParams(Struct, frozen=True):
     """Names a topic."""
 
     topic: str
 
 
-class SubscribeParams(Struct):
+class SubscribeParams(Struct, frozen=True):
     """Ask for frames of a topic."""
 
     topic: str
@@ -130,20 +134,20 @@ class SubscribeParams(Struct):
     """Topic depth: levels a side, 1 to DEPTH_LEVELS_MAX."""
 
 
-class DepthParams(Struct):
+class DepthParams(Struct, frozen=True):
     """Ask for the book's best levels."""
 
     levels: int = 20
 
 
-class TradesParams(Struct):
+class TradesParams(Struct, frozen=True):
     """Ask for trades with a sequence above `after_sequence`, newest last, at most `limit`."""
 
     after_sequence: int = 0
     limit: int = 100
 
 
-class OrderParams(Struct):
+class OrderParams(Struct, frozen=True):
     """An order of the operator's session."""
 
     side: str
@@ -155,13 +159,13 @@ class OrderParams(Struct):
     """limit, market, ioc, post_only or fok."""
 
 
-class CancelParams(Struct):
+class CancelParams(Struct, frozen=True):
     """Cancel any live order by its exchange number."""
 
     order_id: int
 
 
-class Status(Struct):
+class Status(Struct, frozen=True):
     """The daemon in one look."""
 
     instance: str
@@ -204,7 +208,7 @@ class Status(Struct):
     best_ask_ticks: int | None = None
 
 
-class Level(Struct, array_like=True):
+class Level(Struct, frozen=True, array_like=True):
     """One price level; on the wire an array of three numbers."""
 
     price_ticks: int
@@ -212,7 +216,7 @@ class Level(Struct, array_like=True):
     order_count: int
 
 
-class Depth(Struct):
+class Depth(Struct, frozen=True):
     """The best levels of both sides at one moment between two commands."""
 
     symbol: str
@@ -233,7 +237,7 @@ class Depth(Struct):
     last_qty_lots: int | None = None
 
 
-class Percentiles(Struct):
+class Percentiles(Struct, frozen=True):
     """Durations of one stage in nanoseconds."""
 
     count: int = 0
@@ -244,17 +248,17 @@ class Percentiles(Struct):
     max: int = 0
 
 
-class StageLatency(Struct):
+class StageLatency(Struct, frozen=True):
     """One stage: since the start, and over the last window."""
 
     stage: str
     total: Percentiles
     window: Percentiles
     buckets: list[int]
-    """Window counts by power of two: buckets[k] counts durations of 2**k to 2**(k+1)-1 ns, k = 0..35."""
+    """Window counts: buckets[k] counts durations of 2**k to 2**(k+1)-1 ns, k = 0..35."""
 
 
-class Latency(Struct):
+class Latency(Struct, frozen=True):
     """Every stage, in the order of STAGES."""
 
     window_seconds: float
@@ -263,7 +267,7 @@ class Latency(Struct):
     mono_ns: int = 0
 
 
-class SnapshotInfo(Struct):
+class SnapshotInfo(Struct, frozen=True):
     """One snapshot file."""
 
     path: str
@@ -272,7 +276,7 @@ class SnapshotInfo(Struct):
     created_ns: int
 
 
-class Wal(Struct):
+class Wal(Struct, frozen=True):
     """The write-ahead log: what is safe on disk."""
 
     durability: str
@@ -302,7 +306,7 @@ class Wal(Struct):
     mono_ns: int = 0
 
 
-class SessionInfo(Struct):
+class SessionInfo(Struct, frozen=True):
     """One connection."""
 
     session_id: int
@@ -320,7 +324,7 @@ class SessionInfo(Struct):
     last_active_ns: int
 
 
-class Sessions(Struct):
+class Sessions(Struct, frozen=True):
     """All connections, by session id; at most 1,000 are listed."""
 
     sessions: list[SessionInfo]
@@ -328,7 +332,7 @@ class Sessions(Struct):
     mono_ns: int = 0
 
 
-class Trade(Struct, array_like=True):
+class Trade(Struct, frozen=True, array_like=True):
     """One trade; on the wire an array."""
 
     sequence: int
@@ -342,7 +346,7 @@ class Trade(Struct, array_like=True):
     """Wall clock of the taker's command."""
 
 
-class Trades(Struct):
+class Trades(Struct, frozen=True):
     """Trades newest last; `missed` counts those after `after_sequence` that are no longer kept."""
 
     trades: list[Trade]
@@ -350,7 +354,7 @@ class Trades(Struct):
     missed: int = 0
 
 
-class SnapshotResult(Struct):
+class SnapshotResult(Struct, frozen=True):
     """A snapshot that is on disk."""
 
     path: str
@@ -363,7 +367,7 @@ class SnapshotResult(Struct):
     seconds: float
 
 
-class Fill(Struct, array_like=True):
+class Fill(Struct, frozen=True, array_like=True):
     """One fill of an operator's order."""
 
     price_ticks: int
@@ -372,7 +376,7 @@ class Fill(Struct, array_like=True):
     sequence: int
 
 
-class OrderResult(Struct):
+class OrderResult(Struct, frozen=True):
     """What became of an operator's order or cancel, once the policy has it."""
 
     wal_seq: int

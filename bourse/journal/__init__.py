@@ -1,1 +1,1 @@
-"""The write-ahead log, snapshots and recovery: formats and state machines, without any I/O of its own."""
+"""The write-ahead log, snapshots and recovery: formats and state machines, no I/O of its own."""

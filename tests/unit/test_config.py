@@ -1,0 +1,191 @@
+"""bourse.config: defaults, files, flags, and a sentence for everything that is wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from bourse.config import (
+    DaemonConfig,
+    check_admin_path,
+    default_admin_path,
+    default_data_dir,
+    format_address,
+    load_config,
+    parse_address,
+    prepare_admin_dir,
+)
+from bourse.domain import Durability, PollMode
+from bourse.errors import ConfigError
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+def test_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", "/state")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/me")
+
+    config = load_config()
+
+    assert config.data == "/state/bourse/default"
+    assert config.admin == "/run/me/bourse/default.sock"
+    assert config.listen_address == ("127.0.0.1", 9000)
+    assert (config.durability, config.poll) == (Durability.FSYNC, PollMode.ADAPTIVE)
+    assert config.log_file is None
+    assert not config.cancel_on_disconnect
+
+
+def test_paths_fall_back_without_xdg(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_STATE_HOME", raising=False)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setenv("TMPDIR", "/var/tmp")
+
+    assert default_data_dir("x") == Path("/home/me/.local/state/bourse/x")
+    assert default_admin_path("x").parent.name.startswith("bourse-")
+    assert default_admin_path("x").is_relative_to("/var/tmp")
+
+
+def test_flags_win_over_the_file(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "b.toml",
+        'durability = "async"\npoll = "busy"\nasync_interval_ms = 5\ndata = "d"\n'
+        "slow_reader_seconds = 2\n",
+    )
+
+    config = load_config(file, {"durability": "memory", "poll": None})
+
+    assert config.durability is Durability.MEMORY
+    assert config.poll is PollMode.BUSY
+    assert config.async_interval_ms == 5
+    assert config.slow_reader_seconds == 2
+    assert config.data_dir == tmp_path / "d"
+
+
+def test_relative_flags_start_at_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    assert load_config(None, {"data": "d"}).data_dir == tmp_path / "d"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lisen = 'x:1'", ["lisen", "did you mean listen?"]),
+        ("zzz = 1", ["zzz", "the keys are instance, symbol"]),
+        ("[wal]\nx = 1", ["wal"]),
+        ("connections_max = 'many'", ["connections_max", "'many'", "a whole number"]),
+        ("connections_max = 1.5", ["connections_max", "1.5", "a whole number"]),
+        ("connections_max = true", ["connections_max", "a whole number"]),
+        ("connections_max = 0", ["connections_max", "0", "from 1 to"]),
+        ("command_ring_count = 1000", ["command_ring_count", "1000", "a power of two"]),
+        ("cancel_on_disconnect = 1", ["cancel_on_disconnect", "true or false"]),
+        ("durability = 'sync'", ["durability", "'sync'", "memory, async, fsync"]),
+        ("durability = 2", ["durability", "memory, async, fsync"]),
+        ("poll = 'hot'", ["poll", "'hot'", "block, adaptive, busy"]),
+        ("instance = '../x'", ["instance", "letters"]),
+        ("symbol = 'A SYMBOL'", ["symbol", "1 to 16"]),
+        ("listen = '9000'", ["listen", "HOST:PORT"]),
+        ("listen = 'h:70000'", ["listen", "65535"]),
+        ("data = ''", ["data", "a path"]),
+        ("outbound_max_bytes = 5000", ["outbound_max_bytes", "outbound_high_water_bytes"]),
+        ("slow_reader_seconds = nan", ["slow_reader_seconds"]),
+        ("poll = 'busy'\npoll = 'block'", ["line 2", "poll is given twice"]),
+        ("poll 3", ["line 1", "not TOML"]),
+        ("poll = ", ["line 1", "not TOML"]),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_sentence(
+    tmp_path: Path, text: str, words: list[str]
+) -> None:
+    file = write(tmp_path / "b.toml", text)
+
+    with pytest.raises(ConfigError) as caught:
+        load_config(file)
+
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence.startswith(f"{file}: ")
+    for word in words:
+        assert word in sentence
+
+
+def test_a_missing_file_and_a_binary_one_are_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read the configuration .*none"):
+        load_config(tmp_path / "none")
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="binary: byte 0 is not UTF-8"):
+        load_config(tmp_path / "binary")
+
+
+def test_a_wrong_flag_is_refused_without_a_file_name() -> None:
+    with pytest.raises(ConfigError, match=r"^durability = 'sync' is not allowed"):
+        load_config(None, {"durability": "sync"})
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [
+        ("127.0.0.1:9000", ("127.0.0.1", 9000)),
+        ("[::1]:0", ("::1", 0)),
+        ("localhost:65535", ("localhost", 65535)),
+    ],
+)
+def test_an_address_is_split_and_joined_again(text: str, pair: tuple[str, int]) -> None:
+    assert parse_address(text) == pair
+    assert format_address(*pair) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "9000", ":9000", "h:", "h:x", "h:-1", "::1:9000", "[::1]", "[]:1", "h:65536", "h:٣"],
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="HOST:PORT"):
+        parse_address(text)
+
+
+def test_an_admin_path_has_at_most_107_bytes() -> None:
+    check_admin_path("/" + "x" * 106)
+    with pytest.raises(ConfigError, match="108 bytes long"):
+        check_admin_path("/" + "x" * 107)
+    with pytest.raises(ConfigError, match="109 bytes long"):
+        DaemonConfig(admin="/" + "ü" * 54)
+
+
+def test_the_runtime_directory_is_made_private(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    path = default_admin_path("default")
+
+    prepare_admin_dir(path)
+    prepare_admin_dir(path)
+
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_runtime_directory_that_others_may_enter_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    path = default_admin_path("default")
+    path.parent.mkdir(mode=0o755)
+
+    with pytest.raises(ConfigError, match="mode 0700"):
+        prepare_admin_dir(path)
+
+
+def test_a_runtime_directory_that_is_a_link_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (tmp_path / "bourse").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(ConfigError, match="must be a directory"):
+        prepare_admin_dir(default_admin_path("default"))
