@@ -3,6 +3,7 @@
 BOURSE_BUILD=release   (default) -O3, no bounds checks, no asserts
 BOURSE_BUILD=checked   -O1, bounds checks and asserts
 BOURSE_NATIVE=1        add -march=native: faster on this machine, not portable
+BOURSE_COMPILE=0       install without compiling (tools/setup.sh builds in place afterwards)
 BOURSE_ANNOTATE=1      also write build/cython-*/**/*.html, Cython's per-line cost report
 """
 
@@ -50,7 +51,7 @@ COMPILED = [
         "bourse/daemon/gateway.py",
         "bourse/bench/client.py",
     ]
-    if Path(path).exists()
+    if Path(path).exists() and os.environ.get("BOURSE_COMPILE") != "0"
 ]
 
 BUILD = os.environ.get("BOURSE_BUILD", "release")
@@ -84,5 +85,6 @@ setup(
         compiler_directives=DIRECTIVES,
         nthreads=os.cpu_count() or 1,
         annotate=os.environ.get("BOURSE_ANNOTATE") == "1",
-    )
+    ),
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
 )

@@ -1,0 +1,46 @@
+# The names of everything that people and CI run. `make help` lists them.
+
+PY := .venv/bin/python
+DEMO_FLAGS ?=
+TEST_FLAGS ?=
+
+.PHONY: help setup build lint format test demo bench clean distclean
+.DEFAULT_GOAL := help
+
+help: ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1 /p' $(MAKEFILE_LIST) | while read -r name text; do printf '  make %-10s %s\n' "$$name" "$$text"; done
+
+setup: ## make .venv, install the dependencies, compile (each only when needed)
+	@tools/setup.sh
+	@$(PY) tools/build.py
+
+build: setup ## compile what changed
+
+lint: setup ## ruff, mypy, import contracts (hints of the compiler fail the build itself)
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy
+	@.venv/bin/lint-imports --no-cache --no-logo
+
+format: setup ## let ruff rewrite the sources
+	@$(PY) -m ruff check --fix .
+	@$(PY) -m ruff format .
+
+test: lint ## set up, lint, and run the whole test suite; TEST_FLAGS go to pytest
+	@$(PY) -m pytest --durations=10 $(TEST_FLAGS)
+
+demo: setup ## an exchange with a synthetic market and the console; DEMO_FLAGS="--headless --seconds 10"
+	@exec .venv/bin/bourse demo --data demo-data $(DEMO_FLAGS)
+
+bench: setup ## the round trip and the burst, memory and fsync
+	@.venv/bin/bourse bench rtt --durability memory --poll busy
+	@.venv/bin/bourse bench rtt --durability fsync --poll busy
+	@.venv/bin/bourse bench burst --durability memory
+	@.venv/bin/bourse bench burst --durability fsync
+
+clean: ## remove what builds and tests leave
+	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info
+	@find bourse tests -name '*.so' -delete -o -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## also remove .venv and the demo's data
+	@rm -rf .venv demo-data

@@ -1,0 +1,80 @@
+"""Guards and fixtures that several folders need.
+
+The guard: Python imports an old compiled module without a word after its source was edited, so a
+stale build would test code that is no longer there. The run ends before it starts.
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def compiled_sources() -> list[Path]:
+    """The modules that setup.py compiles and that exist."""
+    tree = ast.parse((ROOT / "setup.py").read_text())
+    names = [
+        node.value
+        for statement in tree.body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "COMPILED"
+        for node in ast.walk(statement.value)
+        if isinstance(node, ast.Constant) and str(node.value).startswith("bourse/")
+    ]
+    assert names, "setup.py's COMPILED was not understood"
+    return [ROOT / name for name in names if (ROOT / name).exists()]
+
+
+def c_dependencies(source: Path) -> set[Path]:
+    """The source, and every .pxd of ours that it reaches by cimport."""
+    found = {source}
+    waiting = [source, source.with_suffix(".pxd")]
+    while waiting:
+        path = waiting.pop()
+        if not path.exists():
+            continue
+        found.add(path)
+        text = path.read_text()
+        for package, name in re.findall(
+            r"from\s+(?:cython\.cimports\.)?(bourse[\w.]*)\s+c?import\s+\(?([\w, \n]+)", text
+        ):
+            folder = ROOT / package.replace(".", "/")
+            candidates = [folder.with_suffix(".pxd")]
+            candidates += [folder / f"{word}.pxd" for word in re.findall(r"\w+", name)]
+            waiting += [path for path in candidates if path.exists() and path not in found]
+    return found
+
+
+def stale_modules() -> list[str]:
+    """Names of compiled modules whose .so is missing or older than what it is made of."""
+    stale = []
+    for source in compiled_sources():
+        built = max(
+            (so.stat().st_mtime for so in source.parent.glob(f"{source.stem}.*.so")), default=0.0
+        )
+        if any(path.stat().st_mtime > built for path in c_dependencies(source)):
+            stale.append(source.stem)
+    return stale
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """End the run when a compiled module is not what its source says."""
+    if stale := stale_modules():
+        pytest.exit(f"stale build of {', '.join(stale)}: run `make build`", returncode=4)
+
+
+@pytest.fixture
+def short_tmp_path(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A temporary directory whose path is short enough for a Unix socket (107 bytes)."""
+    path = tmp_path_factory.mktemp("b", numbered=True)
+    assert len(str(path)) < 80, f"{path} leaves no room for a socket's name"
+    yield path
+
+
+@pytest.fixture
+def root() -> Path:
+    """The repository."""
+    return ROOT
