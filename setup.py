@@ -46,6 +46,7 @@ COMPILED = [
         "bourse/journal/crc32c.py",
         "bourse/journal/writer.py",
         "bourse/journal/reader.py",
+        "bourse/journal/image.py",
         "bourse/daemon/matching_thread.py",
         "bourse/daemon/journal_thread.py",
         "bourse/daemon/gateway.py",

@@ -97,9 +97,17 @@ def crc32c(data: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> cytho
         data: contiguous bytes (bytes, bytearray, memoryview, mmap).
         crc: value of what comes before `data`; 0 for nothing.
     """
-    if data.shape[0] == 0:
+    start: cython.pointer[cython.const[uint8_t]]
+    length_bytes: uint64_t = data.shape[0]
+    if length_bytes == 0:
         return crc
-    return crc32c_extend(crc, cython.address(data[0]), data.shape[0])
+    start = cython.address(data[0])
+    if length_bytes < 65536:
+        return crc32c_extend(crc, start, length_bytes)
+    # Long enough (8 us) that other threads should run meanwhile.
+    with cython.nogil:
+        crc = crc32c_extend(crc, start, length_bytes)
+    return crc
 
 
 def crc32c_software(data: cython.const[cython.uchar][::1], crc: cython.uint = 0) -> cython.uint:

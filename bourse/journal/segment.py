@@ -1,0 +1,394 @@
+"""Segments of the log: made, opened in order, and gone through to their end.
+
+`walk` goes through one segment with any runner (the scanner alone, one that collects, or the
+engine's) and decides what its end is: clean, a torn tail, or corrupt. `walk_log` goes through all
+of them and checks that each continues the one before. What is valid is specified in format.py.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bourse.errors import CorruptError, JournalError
+from bourse.journal import format as layout
+from bourse.journal import reader, storage
+from bourse.journal.storage import DataFile
+
+CHUNK_BYTES = 1 << 20
+"""What is read at a time: large for the disk, small enough to stay in a core's cache."""
+
+PREALLOCATE_BYTES = 64 << 20
+"""Default size of a segment: 760,000 commands, written in well under a second."""
+
+RunItems = Callable[[memoryview, bool], int]
+"""Takes items at the scanner's position, with a flag for the file's end; returns reader's step."""
+
+DIGEST = 8
+"""Step of a runner that executes: the digests of a record are not those of the replay."""
+
+
+class Ending(enum.Enum):
+    """What a segment's end is."""
+
+    CLEAN = "clean"
+    TORN = "torn"
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where the valid items of a segment end, and what comes after."""
+
+    ending: Ending
+    offset_bytes: int
+    """Where the next batch goes."""
+    next_wal_seq: int
+    chain_crc: int
+    durable_bytes: int
+    """Everything before was durable when the last batch header was made."""
+    torn_bytes: int
+    """From `offset_bytes` to the last byte that is not zero."""
+    missing_records: int
+    """Records that the last batch header announces and that are not there."""
+    found: str
+    """What is wrong at `offset_bytes`; empty for a clean end."""
+
+
+class Segment:
+    """One segment's file, open for reading, and its header."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it and check its header.
+
+        Raises:
+            CorruptError: the header is not valid or not that of the file's name.
+            JournalError: it cannot be read.
+        """
+        self.path = path
+        self.file = DataFile(path)
+        try:
+            block = self.file.read(layout.SEGMENT_HEADER_SIZE, 0)
+            self.header = layout.unpack_segment_header(block)
+            named = storage.segment_index_of(path)
+            if named is not None and named != self.header.segment_index:
+                raise layout.FormatError(
+                    f"the file is named segment {named} and its header says "
+                    f"{self.header.segment_index}"
+                )
+        except layout.FormatError as error:
+            self.file.close()
+            raise CorruptError(path, 0, 0, str(error)) from error
+
+    def scanner(self) -> reader.Scanner:
+        """Return a scanner at the segment's first item."""
+        header = self.header
+        return reader.Scanner(
+            header.store_id, header.segment_index, header.first_wal_seq, header.chain_crc
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self.file.close()
+
+
+def create_segment(
+    path: Path, header: layout.SegmentHeader, preallocate_bytes: int = PREALLOCATE_BYTES
+) -> None:
+    """Make a segment of zeros, durable before it has its name.
+
+    Raises:
+        JournalError: the file exists, or the disk refused.
+    """
+    if path.exists():
+        raise JournalError(f"{path} exists already and is not made anew.")
+    size_bytes = max(preallocate_bytes, layout.SEGMENT_HEADER_SIZE)
+    storage.create_file(path, [header.pack()], size_bytes)
+
+
+def walk(
+    segment: Segment,
+    scanner: reader.Scanner,
+    run: RunItems,
+    on_chunk: Callable[[int], None] | None = None,
+) -> Tail:
+    """Go through a segment from the scanner's position to its end.
+
+    The file may grow meanwhile (a daemon writes it): what looks corrupt is read once more, since
+    the batch header that proves it durable was written after it.
+
+    Args:
+        segment: where the bytes are.
+        scanner: where to start; it ends where the valid items end.
+        run: takes the items; uses `scanner`.
+        on_chunk: called with the offset that was reached, after each chunk.
+
+    Raises:
+        CorruptError: there is damage in what was durable, or the replay's digests differ.
+        JournalError: the file cannot be read.
+    """
+    file = segment.file
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    read_again_at = -1
+    while True:
+        count = file.read_into(buffer, scanner.offset_bytes)
+        step = run(buffer[:count], count < len(buffer))
+        bad_at = scanner.offset_bytes
+        if on_chunk is not None:
+            on_chunk(bad_at)
+        if step == reader.MORE:
+            continue
+        found = reader.FAULTS[scanner.fault]
+        if step in (reader.END, reader.ZEROS):
+            more_at = None if step == reader.END else _first_nonzero(file, bad_at)
+            if more_at is None:
+                return _tail(scanner, 0, "")
+            found = f"there are zeros, and bytes again from {more_at} on"
+        elif step == reader.WRONG:
+            raise CorruptError(segment.path, bad_at, scanner.next_wal_seq, found)
+        elif step == DIGEST:
+            raise CorruptError(
+                segment.path,
+                bad_at,
+                scanner.next_wal_seq,
+                "the digests in the log are not those of the replayed book",
+            )
+        proof_at = _find_proof(file, scanner, bad_at)
+        if proof_at == 0:
+            return _tail(scanner, _torn_bytes(file, bad_at), found)
+        if read_again_at == bad_at:
+            raise CorruptError(
+                segment.path,
+                bad_at,
+                scanner.next_wal_seq,
+                f"{found}, and the batch header at byte {proof_at} proves that it was durable",
+            )
+        read_again_at = bad_at
+
+
+def _tail(scanner: reader.Scanner, torn_bytes: int, found: str) -> Tail:
+    """Describe the end that a scanner came to."""
+    missing = scanner.batch_left
+    if missing and not found:
+        found = f"the last {missing} records of the last batch are not there"
+    return Tail(
+        ending=Ending.TORN if found else Ending.CLEAN,
+        offset_bytes=scanner.offset_bytes,
+        next_wal_seq=scanner.next_wal_seq,
+        chain_crc=scanner.chain_crc,
+        durable_bytes=scanner.durable_bytes,
+        torn_bytes=torn_bytes,
+        missing_records=missing,
+        found=found,
+    )
+
+
+def _chunks(
+    file: DataFile, offset_bytes: int, overlap_bytes: int
+) -> Iterator[tuple[int, memoryview]]:
+    """Read a file from an offset to its end; each chunk repeats the end of the one before."""
+    buffer = memoryview(bytearray(CHUNK_BYTES))
+    while True:
+        count = file.read_into(buffer, offset_bytes)
+        yield offset_bytes, buffer[:count]
+        if count < len(buffer):
+            return
+        offset_bytes += count - overlap_bytes
+
+
+def _first_nonzero(file: DataFile, offset_bytes: int) -> int | None:
+    """Return the offset of the first byte from `offset_bytes` on that is not zero."""
+    for base, chunk in _chunks(file, offset_bytes, 0):
+        index = reader.first_nonzero(chunk)
+        if index >= 0:
+            return base + index
+    return None
+
+
+def _torn_bytes(file: DataFile, offset_bytes: int) -> int:
+    """Return how far the bytes that are not zero reach from `offset_bytes` on."""
+    end = offset_bytes
+    for base, chunk in _chunks(file, offset_bytes, 0):
+        end = max(end, base + reader.last_nonzero(chunk) + 1)
+    return end - offset_bytes
+
+
+def _find_proof(file: DataFile, scanner: reader.Scanner, bad_at: int) -> int:
+    """Return where a later batch header proves that `bad_at` was durable, or 0."""
+    overlap_bytes = layout.BATCH_HEADER_SIZE
+    for base, chunk in _chunks(file, bad_at + 8, overlap_bytes):
+        proof_at = reader.find_proof(chunk, base, scanner.header_seed, bad_at)
+        if proof_at:
+            return proof_at
+    return 0
+
+
+class Log:
+    """The segments that there are, opened in order before anything is read from them."""
+
+    def __init__(self, segments: list[Segment]) -> None:
+        """Take open segments in order; `open_log` makes one from a path."""
+        self.segments = segments
+
+    @property
+    def store_id(self) -> bytes:
+        """Identity of the data directory that the log belongs to."""
+        return self.segments[0].header.store_id
+
+    @property
+    def first_wal_seq(self) -> int:
+        """The first record that the segments may hold."""
+        return self.segments[0].header.first_wal_seq
+
+    @property
+    def last(self) -> Segment:
+        """The segment that the log ends in."""
+        return self.segments[-1]
+
+    def size_bytes(self) -> int:
+        """Return the size of all segments."""
+        return sum(segment.file.size_bytes() for segment in self.segments)
+
+    def close(self) -> None:
+        """Close every file."""
+        for segment in self.segments:
+            segment.close()
+
+    def __enter__(self) -> Log:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close every file."""
+        self.close()
+
+
+def open_log(paths: list[Path]) -> Log:
+    """Open segments and check that their headers belong together.
+
+    Raises:
+        CorruptError: a header is not valid.
+        JournalError: a segment is missing or from another data directory.
+    """
+    segments: list[Segment] = []
+    try:
+        for path in paths:
+            segment = Segment(path)
+            segments.append(segment)
+            _check_neighbours(segments[0], segments[-2] if len(segments) > 1 else None, segment)
+    except BaseException:
+        for segment in segments:
+            segment.close()
+        raise
+    return Log(segments)
+
+
+def _check_neighbours(first: Segment, before: Segment | None, segment: Segment) -> None:
+    """Check a segment's header against those before it."""
+    if segment.header.store_id != first.header.store_id:
+        raise JournalError(
+            f"{segment.path} belongs to another data directory (store "
+            f"{segment.header.store_id.hex()}, expected {first.header.store_id.hex()}); "
+            "remove it, or restore the segment that was there."
+        )
+    if before is not None and segment.header.segment_index != before.header.segment_index + 1:
+        raise JournalError(
+            f"the log has a gap: segment {before.header.segment_index + 1} is missing between "
+            f"{before.path.name} and {segment.path.name}; restore it from a copy."
+        )
+
+
+def walk_log(
+    log: Log,
+    run_with: Callable[[reader.Scanner], RunItems],
+    progress: Callable[[int], None] | None = None,
+) -> Tail:
+    """Go through all segments to the log's end; returns the tail of the last one.
+
+    Args:
+        log: the segments.
+        run_with: given a scanner, returns what takes the items.
+        progress: called with the bytes done in the whole log, after each chunk.
+
+    Raises:
+        CorruptError: damage in what was durable; all before the last segment was.
+        JournalError: a file cannot be read.
+    """
+    tail: Tail | None = None
+    done_bytes = 0
+    for segment in log.segments:
+        header = segment.header
+        if tail is not None and (header.first_wal_seq, header.chain_crc) != (
+            tail.next_wal_seq,
+            tail.chain_crc,
+        ):
+            raise CorruptError(
+                segment.path,
+                0,
+                tail.next_wal_seq,
+                f"it starts with record {header.first_wal_seq} and does not continue the segment "
+                f"before, which ends before record {tail.next_wal_seq} ({tail.found or 'cleanly'})",
+            )
+        scanner = segment.scanner()
+        base_bytes = done_bytes
+
+        def on_chunk(offset_bytes: int, base_bytes: int = base_bytes) -> None:
+            if progress is not None:
+                progress(base_bytes + offset_bytes)
+
+        tail = walk(segment, scanner, run_with(scanner), on_chunk)
+        if tail.torn_bytes and segment is not log.last:
+            raise CorruptError(
+                segment.path,
+                tail.offset_bytes,
+                tail.next_wal_seq,
+                f"{tail.found}, and a later segment proves that it was durable",
+            )
+        done_bytes += segment.file.size_bytes()
+    if tail is None:
+        raise JournalError("there is no segment to read.")
+    return tail
+
+
+class Record(NamedTuple):
+    """One record as tools see it."""
+
+    wal_seq: int
+    offset_bytes: int
+    command: bytes
+    """64 bytes; core.records.Command.unpack reads them."""
+    digests: tuple[int, int, int] | None
+    """State digest, event digest and event_seq before the command, every 1000th record."""
+
+
+def records(path: Path) -> Iterator[Record]:
+    """Yield the records of one segment file, up to its end or its torn tail.
+
+    Raises:
+        CorruptError: damage in what was durable; after the records before it.
+        JournalError: the file cannot be read.
+    """
+    segment = Segment(path)
+    ready: list[tuple[int, int, bytes, tuple[int, int, int] | None]] = []
+    corrupt: CorruptError | None = None
+    try:
+        scanner = segment.scanner()
+        buffer = memoryview(bytearray(CHUNK_BYTES))
+        step = reader.MORE
+        while step == reader.MORE:
+            count = segment.file.read_into(buffer, scanner.offset_bytes)
+            step = scanner.collect(buffer[:count], count < len(buffer), ready)
+            yield from (Record(*fields) for fields in ready)
+            ready.clear()
+        try:
+            # Judge the end; what a daemon has written meanwhile is collected too.
+            walk(segment, scanner, lambda data, at_end: scanner.collect(data, at_end, ready))
+        except CorruptError as error:
+            corrupt = error
+        yield from (Record(*fields) for fields in ready)
+        if corrupt is not None:
+            raise corrupt
+    finally:
+        segment.close()

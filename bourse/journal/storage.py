@@ -1,0 +1,415 @@
+"""Files of a data directory: the journal's only calls to the operating system.
+
+    DIR/lock                                    who owns the directory: an flock, not the pid in it
+    DIR/wal/wal-00000001.log                    segment 1 of the log
+    DIR/wal/wal-00000001.log.OFFSET.torn        what recovery cut off at that offset
+    DIR/snapshots/snapshot-<20 digits>.snap     state after that wal_seq
+
+Nothing becomes visible under its final name before it is whole and synced: files are made under
+another name (`.new`), synced, renamed, and then their directory is synced. No mmap: a truncated
+file or a failing disk must be an error at a call, not a signal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from bourse.errors import JournalError, OwnershipError, UsageError
+
+LOCK_NAME = "lock"
+WAL_DIRECTORY = "wal"
+SNAPSHOT_DIRECTORY = "snapshots"
+NEW_SUFFIX = ".new"
+
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+
+ZEROS = bytes(1 << 20)
+"""What preallocation writes, a mebibyte at a time."""
+
+_SEGMENT_NAME = re.compile(r"wal-(\d{8,})\.log")
+_SNAPSHOT_NAME = re.compile(r"snapshot-(\d{20})\.snap")
+
+
+@contextlib.contextmanager
+def explained(doing: str, path: Path) -> Iterator[None]:
+    """Turn an OSError into one sentence that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise JournalError(f"cannot {doing} {path}: {error.strerror or error}") from error
+
+
+def segment_path(data_dir: Path, segment_index: int) -> Path:
+    """Return where a segment is."""
+    return data_dir / WAL_DIRECTORY / f"wal-{segment_index:08d}.log"
+
+
+def snapshot_path(data_dir: Path, wal_seq: int) -> Path:
+    """Return where the snapshot taken at a wal_seq is."""
+    return data_dir / SNAPSHOT_DIRECTORY / f"snapshot-{wal_seq:020d}.snap"
+
+
+def segment_index_of(path: Path) -> int | None:
+    """Return the number in a segment's file name, None for another name."""
+    match = _SEGMENT_NAME.fullmatch(path.name)
+    return int(match[1]) if match else None
+
+
+def snapshot_seq_of(path: Path) -> int | None:
+    """Return the wal_seq in a snapshot's file name, None for another name."""
+    match = _SNAPSHOT_NAME.fullmatch(path.name)
+    return int(match[1]) if match else None
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(directory))  # noqa: PTH208 (names, not paths)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise JournalError(f"cannot list {directory}: {error.strerror}") from error
+
+
+def list_segments(data_dir: Path) -> list[Path]:
+    """Return the segments that there are, by number."""
+    directory = data_dir / WAL_DIRECTORY
+    paths = [directory / name for name in _names(directory)]
+    return sorted(
+        (path for path in paths if segment_index_of(path) is not None),
+        key=lambda path: segment_index_of(path) or 0,
+    )
+
+
+def list_snapshots(data_dir: Path) -> list[Path]:
+    """Return the snapshots that there are, newest first; none of them is opened."""
+    directory = data_dir / SNAPSHOT_DIRECTORY
+    paths = [directory / name for name in _names(directory)]
+    return sorted((path for path in paths if snapshot_seq_of(path) is not None), reverse=True)
+
+
+def has_log(data_dir: Path) -> bool:
+    """Say whether the directory holds a log (policy `memory` must then refuse it)."""
+    return bool(list_segments(data_dir))
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and those above it, each durable in its parent.
+
+    Raises:
+        UsageError: it cannot be made, or the path is something else.
+    """
+    missing = []
+    place = Path(os.path.abspath(path))  # noqa: PTH100 (resolve() would follow a link)
+    while not place.exists():
+        missing.append(place)
+        place = place.parent
+    try:
+        for place in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                place.mkdir(mode=DIRECTORY_MODE)
+            sync_directory(place.parent)
+        if not path.is_dir():
+            raise UsageError(f"{path} is not a directory; choose another with --data.")
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the directory {path}: {error.strerror}; choose another with --data."
+        ) from error
+
+
+def new_store_id() -> bytes:
+    """Return 16 random bytes: the identity of a new data directory."""
+    return os.urandom(16)
+
+
+class DataFile:
+    """A file open for reading, by offset."""
+
+    def __init__(self, path: Path, flags: int = os.O_RDONLY) -> None:
+        """Open it.
+
+        Raises:
+            JournalError: it cannot be opened.
+        """
+        self.path = path
+        with explained("open", path):
+            self.fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+    def read_into(self, view: memoryview, offset_bytes: int) -> int:
+        """Fill `view` from an offset; fewer bytes than it holds mean the end of the file."""
+        done = 0
+        with explained(f"read at byte {offset_bytes} of", self.path):
+            while done < len(view):
+                count = os.preadv(self.fd, [view[done:]], offset_bytes + done)
+                if count == 0:
+                    break
+                done += count
+        return done
+
+    def read(self, length_bytes: int, offset_bytes: int) -> bytes:
+        """Return bytes from an offset; fewer than asked for at the end of the file."""
+        buffer = bytearray(length_bytes)
+        count = self.read_into(memoryview(buffer), offset_bytes)
+        return bytes(buffer[:count])
+
+    def size_bytes(self) -> int:
+        """Return the file's size."""
+        with explained("look at", self.path):
+            return os.fstat(self.fd).st_size
+
+    def sync(self) -> None:
+        """Make what the file holds durable.
+
+        Raises:
+            JournalError: the disk refused; what is read from the file now is not to be believed.
+        """
+        with explained("sync", self.path):
+            os.fdatasync(self.fd)
+
+    def forget_cached(self, offset_bytes: int) -> None:
+        """Drop clean cached pages from an offset on, so that the next read is the disk's.
+
+        After a failed sync the kernel may keep pages that never reached the disk and call them
+        clean; a page that is really on disk loses nothing by this.
+        """
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(self.fd, offset_bytes & ~4095, 0, os.POSIX_FADV_DONTNEED)
+
+    def close(self) -> None:
+        """Close it; harmless when it is closed."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> DataFile:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+
+def open_segment(path: Path) -> int:
+    """Open a segment for the journal's owner; returns the descriptor, which the caller closes."""
+    with explained("open", path):
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+
+
+def write_all(fd: int, data: bytes | memoryview, offset_bytes: int) -> None:
+    """Write all of `data` at an offset, however many calls it takes."""
+    view = memoryview(data)
+    while view:
+        count = os.pwrite(fd, view, offset_bytes)
+        view = view[count:]
+        offset_bytes += count
+
+
+def write_zeros(fd: int, start_bytes: int, end_bytes: int) -> None:
+    """Write zeros from one offset to another: real blocks, not a hole.
+
+    A hole or an unwritten extent would cost the first sync of each block a change of metadata.
+    """
+    view = memoryview(ZEROS)
+    while start_bytes < end_bytes:
+        length_bytes = min(len(view), end_bytes - start_bytes)
+        write_all(fd, view[:length_bytes], start_bytes)
+        start_bytes += length_bytes
+
+
+def create_file(path: Path, chunks: Iterable[bytes | memoryview], size_bytes: int = 0) -> None:
+    """Make a file whole and durable under its name, or not at all.
+
+    Args:
+        path: its final name; what has this name is replaced.
+        chunks: its bytes, in order.
+        size_bytes: fill up to this size with zeros.
+
+    Raises:
+        JournalError: the disk refused; nothing has the final name that did not have it before.
+    """
+    new = path.with_name(path.name + NEW_SUFFIX)
+    with explained("write", path):
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(new, flags, FILE_MODE)
+        try:
+            offset_bytes = 0
+            for chunk in chunks:
+                write_all(fd, chunk, offset_bytes)
+                offset_bytes += len(chunk)
+            write_zeros(fd, offset_bytes, size_bytes)
+            os.fsync(fd)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise
+        finally:
+            os.close(fd)
+        new.rename(path)
+        sync_directory(path.parent)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Remove what a crash left under a `.new` name; the owner of the directory may."""
+    for name in _names(directory):
+        if name.endswith(NEW_SUFFIX):
+            with contextlib.suppress(OSError):
+                (directory / name).unlink()
+
+
+def cut_tail(path: Path, offset_bytes: int, torn_bytes: int, size_bytes: int) -> Path:
+    """Replace a torn tail by zeros, after saving it beside the file.
+
+    Whatever step a crash comes after, the next recovery finds the torn tail again, a shorter file
+    or zeros, all of which mean the same log.
+
+    Args:
+        path: the segment.
+        offset_bytes: where the tail begins.
+        torn_bytes: how many bytes of it are worth saving (the rest is zeros).
+        size_bytes: size that the file has in the end, at least what it had.
+
+    Returns:
+        The file that holds the cut bytes.
+    """
+    with DataFile(path, os.O_RDWR) as segment:
+        size_bytes = max(size_bytes, segment.size_bytes())
+        tail = segment.read(torn_bytes, offset_bytes)
+        saved = _torn_path(path, offset_bytes, tail)
+        create_file(saved, [tail])
+        with explained("cut the torn tail of", path):
+            os.ftruncate(segment.fd, offset_bytes)
+            write_zeros(segment.fd, offset_bytes, size_bytes)
+            os.fsync(segment.fd)
+            sync_directory(path.parent)
+    return saved
+
+
+def _torn_path(path: Path, offset_bytes: int, tail: bytes) -> Path:
+    """Return a name that is free, or taken by the same bytes (a crash came between)."""
+    number = 1
+    while True:
+        suffix = f".{offset_bytes}.torn" if number == 1 else f".{offset_bytes}-{number}.torn"
+        candidate = path.with_name(path.name + suffix)
+        with explained("read", candidate):
+            if not candidate.exists() or candidate.read_bytes() == tail:
+                return candidate
+        number += 1
+
+
+class DataLock:
+    """Ownership of a data directory: an exclusive flock on DIR/lock.
+
+    The lock goes with the process, however it ends; the descriptor is not inherited. The pid in the
+    file is for people: nobody decides anything by it. A lock on a file that no longer has the name
+    (unlinked, replaced) counts for nothing, so the inode is compared after locking.
+    """
+
+    def __init__(self, data_dir: Path) -> None:
+        """Name the directory; nothing is done yet."""
+        self.data_dir = data_dir
+        self.path = data_dir / LOCK_NAME
+        self.fd = -1
+
+    def acquire(self) -> None:
+        """Own the directory, which is made if it is missing.
+
+        Raises:
+            OwnershipError: another process owns it.
+            UsageError: it cannot be made or written.
+        """
+        make_directory(self.data_dir)
+        while self.fd < 0:
+            try:
+                fd = os.open(
+                    self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, FILE_MODE
+                )
+            except OSError as error:
+                raise UsageError(
+                    f"cannot write in the data directory {self.data_dir}: {error.strerror}; "
+                    "correct its permissions or choose another with --data."
+                ) from error
+            try:
+                self._lock(fd)
+                if self._is_named(fd):
+                    self.fd = fd
+            finally:
+                if self.fd != fd:
+                    os.close(fd)
+        with explained("write", self.path):
+            os.ftruncate(self.fd, 0)
+            write_all(self.fd, f"{os.getpid()}\n".encode(), 0)
+
+    def _lock(self, fd: int) -> None:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise UsageError(f"cannot lock {self.path}: {error.strerror}.") from error
+            text = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+            whose = f" (its lock file says pid {text})" if text.isdigit() else ""
+            raise OwnershipError(
+                f"the data directory {self.data_dir} is in use by another daemon{whose}; "
+                "stop that one first, or choose another directory with --data."
+            ) from error
+
+    def _is_named(self, fd: int) -> bool:
+        try:
+            named = self.path.lstat()
+        except FileNotFoundError:
+            return False
+        locked = os.fstat(fd)
+        return (named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)
+
+    def is_held(self) -> bool:
+        """Say whether this object still owns the directory: locked, and the file has its name."""
+        return self.fd >= 0 and self._is_named(self.fd)
+
+    def release(self) -> None:
+        """Give the directory up; the file stays, for the next to lock."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+    def __enter__(self) -> DataLock:
+        """Own the directory."""
+        self.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Give it up."""
+        self.release()
+
+
+def is_owned(data_dir: Path) -> bool:
+    """Say whether a process owns a data directory now, without touching its lock.
+
+    Asking by locking would make a daemon that starts in that instant fail, so this reads the
+    kernel's table. Where /proc is missing the answer is no.
+    """
+    try:
+        status = (data_dir / LOCK_NAME).lstat()
+        table = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return False
+    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    return any(
+        fields[1] == "FLOCK" and place in fields
+        for fields in map(str.split, table.splitlines())
+        if len(fields) > 1
+    )
