@@ -85,3 +85,10 @@ cdef struct EngineState:            # 128 bytes: every counter that a snapshot m
     uint32_t instrument_count
     uint32_t spare
     uint64_t spare2[2]
+
+
+cdef struct InstrumentRecord:       # 32 bytes: one instrument, as in snapshots
+    uint32_t instrument_id
+    uint32_t spare
+    uint8_t symbol[16]              # ASCII, zero bytes after it
+    uint64_t spare2

@@ -13,18 +13,21 @@ EVENT = struct.Struct("<BBBBIQQQqQQII")
 DEPTH_LEVEL = struct.Struct("<qQII")
 ORDER_RECORD = struct.Struct("<QQQQQqIIBBB5x")
 ENGINE_STATE = struct.Struct("<12Q4I16x")
+INSTRUMENT_RECORD = struct.Struct("<I4x16s8x")
 
 COMMAND_SIZE = 64
 EVENT_SIZE = 64
 DEPTH_LEVEL_SIZE = 24
 ORDER_RECORD_SIZE = 64
 ENGINE_STATE_SIZE = 128
+INSTRUMENT_RECORD_SIZE = 32
 
 assert COMMAND.size == COMMAND_SIZE
 assert EVENT.size == EVENT_SIZE
 assert DEPTH_LEVEL.size == DEPTH_LEVEL_SIZE
 assert ORDER_RECORD.size == ORDER_RECORD_SIZE
 assert ENGINE_STATE.size == ENGINE_STATE_SIZE
+assert INSTRUMENT_RECORD.size == INSTRUMENT_RECORD_SIZE
 
 
 class Command(NamedTuple):
@@ -103,6 +106,48 @@ class OrderRecord(NamedTuple):
     def pack(self) -> bytes:
         """Return the 64 bytes."""
         return ORDER_RECORD.pack(*self)
+
+
+class InstrumentRecord(NamedTuple):
+    """One instrument, as in snapshots."""
+
+    instrument_id: int
+    symbol: bytes
+    """ASCII, filled up to 16 bytes with zeros."""
+
+    def pack(self) -> bytes:
+        """Return the 32 bytes."""
+        return INSTRUMENT_RECORD.pack(*self)
+
+
+class EngineState(NamedTuple):
+    """Every counter of an engine; meanings as in records.pxd."""
+
+    wal_seq: int
+    event_seq: int
+    next_order_id: int
+    next_priority: int
+    state_digest: int
+    event_digest: int
+    live_order_count: int
+    order_count: int
+    trade_count: int
+    bought_lots: int
+    sold_lots: int
+    reject_count: int
+    last_session_id: int
+    session_count: int
+    instrument_count: int
+    spare: int
+
+    @classmethod
+    def unpack(cls, data: bytes) -> EngineState:
+        """Read it from its 128 bytes."""
+        return cls(*ENGINE_STATE.unpack(data))
+
+    def pack(self) -> bytes:
+        """Return the 128 bytes."""
+        return ENGINE_STATE.pack(*self)
 
 
 def unpack_events(data: bytes | bytearray | memoryview) -> list[Event]:

@@ -1,0 +1,2622 @@
+"""The matching engine: executes one command at a time against the books, deterministically.
+
+    Command ──► validate ──► HEAD ──► numbered events ──► window
+                   │                       │
+                   └── reason, no trace    └── levels, queues, sessions, indexes, digests
+
+The rules, the order of events and the digests are specified in docs/matching.md. Nothing here
+knows a clock, a file or a thread; whoever owns an engine calls it from one thread at a time without
+the GIL. Events go to a window of a ring. When it is full, the engine stops between two events,
+remembers where (`phase`), and `resume()` goes on: a command with a million fills needs no buffer of
+that size.
+
+structures.pxd draws what is kept in memory. Compiled only.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.bourse.core.invariant import invariant
+from cython.cimports.bourse.core.memory import map_zeroed, unmap
+from cython.cimports.bourse.core.records import (
+    Command,
+    DepthLevel,
+    EngineState,
+    Event,
+    EventWindow,
+    InstrumentRecord,
+    OrderRecord,
+)
+from cython.cimports.bourse.core.structures import (
+    ACCEPTED,
+    ALL_ONES,
+    BAD_COMMAND,
+    BLOCK_LEVELS,
+    BLOCK_SHIFT,
+    BUY,
+    BY_ORDER_ID,
+    CANCEL,
+    CANCEL_ORDERS,
+    CANCELLED,
+    DONE,
+    DUPLICATE_INSTRUMENT,
+    DUPLICATE_ORDER_ID,
+    DUPLICATE_SESSION,
+    EXPIRED,
+    FILLED,
+    FIRST_READ,
+    FOK,
+    FOK_CANNOT_FILL,
+    HEAD,
+    INSTRUMENT_DEFINE,
+    IOC,
+    KEY_MIN,
+    LEVEL_SHIFT,
+    LIMIT,
+    M1,
+    M2,
+    MARKET,
+    NEW_ORDER,
+    NO_LIQUIDITY,
+    OPERATOR,
+    OPERATOR_CANCELLED,
+    ORDER_SHIFT,
+    OUT_OF_MEMORY,
+    P1,
+    P2,
+    P3,
+    P4,
+    P5,
+    PHASE_ACCEPTED,
+    PHASE_CANCEL,
+    PHASE_CANCEL_SESSION,
+    PHASE_HEAD,
+    PHASE_IDLE,
+    PHASE_MAKER_DONE,
+    PHASE_MATCH,
+    PHASE_REJECTED,
+    PHASE_TAKER_END,
+    POST_ONLY,
+    POST_ONLY_WOULD_CROSS,
+    QUANTITY_OVERFLOW,
+    SELL,
+    SESSION_END,
+    SESSION_ENDED,
+    SESSION_OPEN,
+    SESSION_SHIFT,
+    SIDE_SHIFT,
+    SNAPSHOT_MARK,
+    TOMBSTONE,
+    TRADE,
+    UNKNOWN_INSTRUMENT,
+    UNKNOWN_ORDER,
+    UNKNOWN_SESSION,
+    ZERO_QUANTITY,
+    Block,
+    BlockPtr,
+    BookSide,
+    CommandPtr,
+    ConstVoidPtr,
+    DepthLevelPtr,
+    EngineStatePtr,
+    Entry,
+    EntryPtr,
+    EventPtr,
+    IndexPtr,
+    InstrumentRecordPtr,
+    Int64Ptr,
+    Level,
+    LevelPtr,
+    Order,
+    OrderPtr,
+    OrderRecordPtr,
+    PoolPtr,
+    Session,
+    SessionPtr,
+    SidePtr,
+    Uint32Ptr,
+    Uint64Ptr,
+    WindowPtr,
+)
+from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
+from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
+from cython.cimports.libc.stdlib import free, malloc, qsort, realloc
+from cython.cimports.libc.string import memcpy, memmove, memset
+
+from bourse import domain
+
+ORDERS_MAX = 0xFFFF_FF00
+"""Live orders that one engine can hold at most: slots are 32 bits wide."""
+
+_INDEX_PLACES_MIN = 1024
+_MOVED_PER_INSERT = 16
+_LEVELS_MAX = 1 << 28
+_BLOCKS_MAX = 1 << 24
+_SESSIONS_MAX = 1 << 31
+_SIDES_MAX = 1 << 31
+_APPLY_EVENTS = 256
+
+INDEX_PLACES_MIN = cython.declare(uint64_t, _INDEX_PLACES_MIN)
+# Entries of the old table looked at for each insertion while an index grows. A table of n places is
+# emptied after n/16 insertions; the next growth is 3n/4 insertions away.
+MOVED_PER_INSERT = cython.declare(cython.int, _MOVED_PER_INSERT)
+
+
+# --- Pools ----------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def pool_open(
+    pool: PoolPtr, item_bytes: uint64_t, shift: uint32_t, slots_max: uint64_t
+) -> cython.bint:
+    """Prepare an empty pool; false when there is no memory for its table of chunks."""
+    pool.item_bytes = item_bytes
+    pool.shift = shift
+    pool.slots_max = slots_max
+    pool.capacity = 0
+    pool.next_unused = 1
+    pool.live_count = 0
+    pool.free = 0
+    pool.table_bytes = ((slots_max >> shift) + 1) * cython.sizeof(cython.p_void)
+    pool.chunks = cython.cast(cython.pp_void, map_zeroed(pool.table_bytes))
+    return pool.chunks != cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def pool_close(pool: PoolPtr) -> cython.void:
+    """Give all memory back."""
+    chunk: uint64_t = 0
+    if pool.chunks == cython.NULL:
+        return
+    while chunk << pool.shift < pool.capacity:
+        unmap(pool.chunks[chunk], pool.item_bytes << pool.shift)
+        chunk += 1
+    unmap(cython.cast(cython.p_void, pool.chunks), pool.table_bytes)
+    pool.chunks = cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def pool_grow(pool: PoolPtr) -> cython.bint:
+    """Add one chunk; false when there is no memory."""
+    chunk: cython.p_void
+    if pool.capacity >= pool.slots_max:
+        return False
+    chunk = map_zeroed(pool.item_bytes << pool.shift)
+    if chunk == cython.NULL:
+        return False
+    pool.chunks[pool.capacity >> pool.shift] = chunk
+    pool.capacity += cython.cast(uint64_t, 1) << pool.shift
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def pool_ready(pool: PoolPtr) -> cython.bint:
+    """Make sure that one slot can be taken; false when there is no memory."""
+    if pool.free != 0:
+        return True
+    if pool.next_unused >= pool.slots_max:
+        return False
+    return pool.next_unused < pool.capacity or pool_grow(pool)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def order_at(engine: Engine, slot: uint32_t) -> OrderPtr:
+    """Return the order in a slot."""
+    return cython.cast(OrderPtr, engine.order_pool.chunks[slot >> ORDER_SHIFT]) + (
+        slot & ((1 << ORDER_SHIFT) - 1)
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def level_at(engine: Engine, slot: uint32_t) -> LevelPtr:
+    """Return the level in a slot."""
+    return cython.cast(LevelPtr, engine.level_pool.chunks[slot >> LEVEL_SHIFT]) + (
+        slot & ((1 << LEVEL_SHIFT) - 1)
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def block_at(engine: Engine, slot: uint32_t) -> BlockPtr:
+    """Return the block in a slot."""
+    return cython.cast(BlockPtr, engine.block_pool.chunks[slot >> BLOCK_SHIFT]) + (
+        slot & ((1 << BLOCK_SHIFT) - 1)
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def session_at(engine: Engine, slot: uint32_t) -> SessionPtr:
+    """Return the session in a slot."""
+    return cython.cast(SessionPtr, engine.session_pool.chunks[slot >> SESSION_SHIFT]) + (
+        slot & ((1 << SESSION_SHIFT) - 1)
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def side_at(engine: Engine, slot: uint32_t) -> SidePtr:
+    """Return the side in a slot."""
+    return cython.cast(SidePtr, engine.side_pool.chunks[slot >> SIDE_SHIFT]) + (
+        slot & ((1 << SIDE_SHIFT) - 1)
+    )
+
+
+# --- Digests (docs/matching.md) -------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def mix(word: uint64_t) -> uint64_t:
+    """SplitMix64's output function."""
+    word = (word ^ (word >> 30)) * M1
+    word = (word ^ (word >> 27)) * M2
+    return word ^ (word >> 31)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def place_word(instrument_id: uint32_t, side: uint32_t, price_ticks: int64_t) -> uint64_t:
+    """The part of an order's term that all orders of a level share."""
+    return (cython.cast(uint64_t, instrument_id) * 4 + side) * P5 + cython.cast(
+        uint64_t, price_ticks
+    ) * P3
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def order_term(
+    order_id: uint64_t, priority: uint64_t, leaves_lots: uint64_t, place: uint64_t
+) -> uint64_t:
+    """What one live order adds to the state digest."""
+    return mix(order_id * P1 + priority * P2 + leaves_lots * P4 + place)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def chain(
+    digest: uint64_t,
+    kind: uint64_t,
+    reason: uint64_t,
+    side: uint64_t,
+    instrument_id: uint64_t,
+    order_id: uint64_t,
+    price_ticks: int64_t,
+    qty_lots: uint64_t,
+) -> uint64_t:
+    """The event digest after one more event.
+
+    Only the last line depends on the digest before: consecutive events' multiplications overlap.
+    """
+    word: uint64_t = kind | (reason << 8) | (side << 16) | (instrument_id << 32)
+    word = mix(word * P1 + order_id * P2 + cython.cast(uint64_t, price_ticks) * P3 + qty_lots * P4)
+    digest = digest ^ word
+    return ((digest << 29) | (digest >> 35)) * P1 + P4
+
+
+# --- Indexes --------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def client_tag(session: uint32_t, client_order_id: uint64_t) -> uint32_t:
+    """Hash of an order's key among its session's; any client order ids are spread well."""
+    word: uint64_t = (client_order_id ^ (cython.cast(uint64_t, session) * P3)) * P1
+    return cython.cast(uint32_t, ((word ^ (word >> 32)) * P2) >> 32)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def table_bytes(mask: uint64_t) -> uint64_t:
+    """Return the size of a table of `mask + 1` places."""
+    return (mask + 1) * cython.sizeof(Entry)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def index_open(index: IndexPtr, places: uint64_t) -> cython.bint:
+    """Prepare an empty index of `places` places, a power of two; false when there is no memory."""
+    index.mask = places - 1
+    index.count = 0
+    index.old = cython.NULL
+    index.old_mask = 0
+    index.cursor = 0
+    index.entries = cython.cast(EntryPtr, map_zeroed(table_bytes(index.mask)))
+    return index.entries != cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def index_close(index: IndexPtr) -> cython.void:
+    """Give all memory back."""
+    unmap(index.entries, table_bytes(index.mask))
+    unmap(index.old, table_bytes(index.old_mask))
+    index.entries = cython.NULL
+    index.old = cython.NULL
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def index_put(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
+    """Store an entry in the first free place from its home on."""
+    position: uint64_t = tag & index.mask
+    while index.entries[position].slot != 0:
+        position = (position + 1) & index.mask
+    index.entries[position].tag = tag
+    index.entries[position].slot = slot
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def index_move(index: IndexPtr, places: uint64_t) -> cython.void:
+    """Move what stands in the next `places` places of the old table; after the last, drop it."""
+    entry: EntryPtr
+    while places != 0 and index.cursor <= index.old_mask:
+        entry = cython.address(index.old[index.cursor])
+        if entry.slot != 0 and entry.slot != TOMBSTONE:
+            index_put(index, entry.tag, entry.slot)
+            entry.slot = TOMBSTONE
+        index.cursor += 1
+        places -= 1
+    if index.cursor > index.old_mask:
+        unmap(index.old, table_bytes(index.old_mask))
+        index.old = cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def index_grow(index: IndexPtr) -> cython.bint:
+    """Start to move to a table of twice the size; false when there is no memory."""
+    entries: EntryPtr
+    if index.old != cython.NULL:
+        index_move(index, ALL_ONES)
+    entries = cython.cast(EntryPtr, map_zeroed(2 * table_bytes(index.mask)))
+    if entries == cython.NULL:
+        return False
+    index.old = index.entries
+    index.old_mask = index.mask
+    index.cursor = 0
+    index.entries = entries
+    index.mask = index.mask * 2 + 1
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def index_ready(index: IndexPtr) -> cython.bint:
+    """Make sure that one entry can be added, 3/4 full at most; false when there is no memory."""
+    if index.old != cython.NULL:
+        index_move(index, MOVED_PER_INSERT)
+    if index.count < (index.mask + 1) - ((index.mask + 1) >> 2):
+        return True
+    return index_grow(index)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def index_add(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
+    """Add an entry that is not there; index_ready() came before."""
+    index_put(index, tag, slot)
+    index.count += 1
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def index_bury(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
+    """Remove an entry that is still in the old table, leaving a tombstone."""
+    position: uint64_t = tag & index.old_mask
+    invariant(index.old != cython.NULL, b"an index entry to remove is in no table")
+    while index.old[position].slot != slot:
+        invariant(index.old[position].slot != 0, b"an index entry to remove is in no table")
+        position = (position + 1) & index.old_mask
+    index.old[position].slot = TOMBSTONE
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def index_remove(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
+    """Remove an entry; those after it move back where that brings them nearer to home."""
+    entries: EntryPtr = index.entries
+    mask: uint64_t = index.mask
+    hole: uint64_t = tag & mask
+    position: uint64_t
+    index.count -= 1
+    while entries[hole].slot != slot:
+        if entries[hole].slot == 0:
+            index_bury(index, tag, slot)
+            return
+        hole = (hole + 1) & mask
+    position = (hole + 1) & mask
+    while entries[position].slot != 0:
+        if ((position - entries[position].tag) & mask) >= ((position - hole) & mask):
+            entries[hole] = entries[position]
+            hole = position
+        position = (position + 1) & mask
+    entries[hole].slot = 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def matches(
+    engine: Engine, what: cython.int, slot: uint32_t, key: uint64_t, session: uint32_t
+) -> cython.bint:
+    """Tell whether the thing in a slot has a key."""
+    order: OrderPtr
+    if what == 0:
+        order = order_at(engine, slot)
+        return order.client_order_id == key and order.session == session
+    if what == 1:
+        return order_at(engine, slot).order_id == key
+    if what == 2:
+        return session_at(engine, slot).session_id == key
+    return side_at(engine, slot).instrument_id == key
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def find(
+    engine: Engine,
+    index: IndexPtr,
+    what: cython.int,
+    tag: uint32_t,
+    key: uint64_t,
+    session: uint32_t,
+) -> uint32_t:
+    """Return the slot that a key has in an index, 0 when none."""
+    entries: EntryPtr = index.entries
+    mask: uint64_t = index.mask
+    position: uint64_t = tag & mask
+    slot: uint32_t
+    while True:
+        slot = entries[position].slot
+        if slot == 0:
+            break
+        if entries[position].tag == tag and matches(engine, what, slot, key, session):
+            return slot
+        position = (position + 1) & mask
+    if index.old == cython.NULL:
+        return 0
+    position = tag & index.old_mask
+    while True:
+        slot = index.old[position].slot
+        if slot == 0:
+            return 0
+        if (
+            slot != TOMBSTONE
+            and index.old[position].tag == tag
+            and matches(engine, what, slot, key, session)
+        ):
+            return slot
+        position = (position + 1) & index.old_mask
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_client(engine: Engine, session: uint32_t, client_order_id: uint64_t) -> uint32_t:
+    """Return the slot of a session's live order, 0 when none."""
+    return find(
+        engine,
+        cython.address(engine.by_client),
+        0,
+        client_tag(session, client_order_id),
+        client_order_id,
+        session,
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_order(engine: Engine, order_id: uint64_t) -> uint32_t:
+    """Return the slot of a live order, 0 when none."""
+    return find(
+        engine, cython.address(engine.by_order_id), 1, cython.cast(uint32_t, order_id), order_id, 0
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_session(engine: Engine, session_id: uint32_t) -> uint32_t:
+    """Return the slot of a session that is open or has live orders, 0 when none."""
+    if session_at(engine, engine.last_session).session_id == session_id:
+        return engine.last_session
+    engine.last_session = find(
+        engine, cython.address(engine.by_session_id), 2, session_id, session_id, 0
+    )
+    return engine.last_session
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_instrument(engine: Engine, instrument_id: uint32_t) -> uint32_t:
+    """Return the slot of an instrument's buy side, 0 when none."""
+    if side_at(engine, engine.last_instrument).instrument_id == instrument_id:
+        return engine.last_instrument
+    engine.last_instrument = find(
+        engine, cython.address(engine.by_instrument_id), 3, instrument_id, instrument_id, 0
+    )
+    return engine.last_instrument
+
+
+# --- Levels ---------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def key_of(side: uint32_t, price_ticks: int64_t) -> int64_t:
+    """Price to key, and key to price: higher keys are better prices on both sides."""
+    return price_ticks if side == BUY else ~price_ticks
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def find_block(side: SidePtr, key: int64_t) -> uint32_t:
+    """Return the position of the one block that may hold a key; there is at least one block."""
+    low: uint32_t = 0
+    high: uint32_t = side.block_count - 1
+    middle: uint32_t
+    if high == 0 or key >= side.separators[high]:
+        return high
+    # Block `low` starts at or before the key, block `high` after it.
+    while high - low > 1:
+        middle = low + (high - low) // 2
+        if key >= side.separators[middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def position_in(block: BlockPtr, key: int64_t) -> uint32_t:
+    """Return the position of the first level of a block whose key is not lower, or its count."""
+    low: uint32_t = 0
+    count: uint32_t = block.count
+    half: uint32_t
+    # Most of what happens is near the touch, which is at the end.
+    if count != 0 and key > block.keys[count - 1]:
+        return count
+    while count > 0:
+        half = count // 2
+        if block.keys[low + half] < key:
+            low += half + 1
+            count -= half + 1
+        else:
+            count = half
+    return low
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def find_level(engine: Engine, side: SidePtr, key: int64_t) -> uint32_t:
+    """Return the level of a key, 0 when there is none; `found_*` say where it is or would be."""
+    block: BlockPtr
+    position: uint32_t
+    engine.found_level = 0
+    engine.found_block = 0
+    engine.found_position = 0
+    if side.block_count == 0:
+        return 0
+    engine.found_block = find_block(side, key)
+    block = (
+        side.top
+        if engine.found_block == side.block_count - 1
+        else block_at(engine, side.blocks[engine.found_block])
+    )
+    position = position_in(block, key)
+    engine.found_position = position
+    if position < block.count and block.keys[position] == key:
+        engine.found_level = block.levels[position]
+    return engine.found_level
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def directory_ready(side: SidePtr) -> cython.bint:
+    """Make sure that a side can have one more block; false when there is no memory."""
+    capacity: uint32_t
+    separators: cython.p_void
+    blocks: cython.p_void
+    if side.block_count < side.block_capacity:
+        return True
+    capacity = 8 if side.block_capacity == 0 else side.block_capacity * 2
+    separators = realloc(side.separators, capacity * cython.sizeof(int64_t))
+    if separators == cython.NULL:
+        return False
+    side.separators = cython.cast(Int64Ptr, separators)
+    blocks = realloc(side.blocks, capacity * cython.sizeof(uint32_t))
+    if blocks == cython.NULL:
+        return False
+    side.blocks = cython.cast(Uint32Ptr, blocks)
+    side.block_capacity = capacity
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_block(engine: Engine, side: SidePtr, at: uint32_t) -> BlockPtr:
+    """Insert an empty block into a side's directory; memory was made sure of before."""
+    pool: PoolPtr = cython.address(engine.block_pool)
+    slot: uint32_t = pool.free
+    block: BlockPtr
+    if slot != 0:
+        block = block_at(engine, slot)
+        pool.free = block.next_free
+    else:
+        slot = cython.cast(uint32_t, pool.next_unused)
+        pool.next_unused += 1
+        block = block_at(engine, slot)
+    pool.live_count += 1
+    block.slot = slot
+    block.count = 0
+    invariant(side.block_count < side.block_capacity, b"no room in a side's directory")
+    memmove(
+        side.separators + at + 1,
+        side.separators + at,
+        (side.block_count - at) * cython.sizeof(int64_t),
+    )
+    memmove(
+        side.blocks + at + 1, side.blocks + at, (side.block_count - at) * cython.sizeof(uint32_t)
+    )
+    side.blocks[at] = slot
+    side.separators[at] = KEY_MIN
+    side.block_count += 1
+    side.top = block_at(engine, side.blocks[side.block_count - 1])
+    return block
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def drop_block(engine: Engine, side: SidePtr, at: uint32_t) -> cython.void:
+    """Take a block out of a side's directory."""
+    block: BlockPtr = block_at(engine, side.blocks[at])
+    block.next_free = engine.block_pool.free
+    engine.block_pool.free = block.slot
+    engine.block_pool.live_count -= 1
+    side.block_count -= 1
+    memmove(
+        side.separators + at,
+        side.separators + at + 1,
+        (side.block_count - at) * cython.sizeof(int64_t),
+    )
+    memmove(
+        side.blocks + at, side.blocks + at + 1, (side.block_count - at) * cython.sizeof(uint32_t)
+    )
+    if side.block_count == 0:
+        side.top = cython.NULL
+    else:
+        side.top = block_at(engine, side.blocks[side.block_count - 1])
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def append_entries(block: BlockPtr, source: BlockPtr, first: uint32_t) -> cython.void:
+    """Move the entries of a block from `first` on to the end of another."""
+    count: uint32_t = source.count - first
+    memcpy(
+        cython.address(block.keys[block.count]),
+        cython.address(source.keys[first]),
+        count * cython.sizeof(int64_t),
+    )
+    memcpy(
+        cython.address(block.levels[block.count]),
+        cython.address(source.levels[first]),
+        count * cython.sizeof(uint32_t),
+    )
+    block.count += count
+    source.count = first
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def add_level(engine: Engine, side_slot: uint32_t, key: int64_t) -> uint32_t:
+    """Make the level that find_level() has just not found; memory was made sure of before."""
+    side: SidePtr = side_at(engine, side_slot)
+    pool: PoolPtr = cython.address(engine.level_pool)
+    slot: uint32_t = pool.free
+    position: uint32_t = engine.found_position
+    at: uint32_t = engine.found_block
+    level: LevelPtr
+    block: BlockPtr
+    upper: BlockPtr
+    if slot != 0:
+        level = level_at(engine, slot)
+        pool.free = level.head
+    else:
+        slot = cython.cast(uint32_t, pool.next_unused)
+        pool.next_unused += 1
+        level = level_at(engine, slot)
+    pool.live_count += 1
+    level.key = key
+    level.qty_lots = 0
+    level.head = 0
+    level.tail = 0
+    level.order_count = 0
+    level.side = side_slot
+
+    if side.block_count == 0:
+        block = add_block(engine, side, 0)
+    else:
+        block = block_at(engine, side.blocks[at])
+    if block.count == BLOCK_LEVELS:
+        upper = add_block(engine, side, at + 1)
+        append_entries(upper, block, BLOCK_LEVELS // 2)
+        side.separators[at + 1] = upper.keys[0]
+        if position > BLOCK_LEVELS // 2:
+            block = upper
+            position -= BLOCK_LEVELS // 2
+    if position != block.count:
+        memmove(
+            cython.address(block.keys[position + 1]),
+            cython.address(block.keys[position]),
+            (block.count - position) * cython.sizeof(int64_t),
+        )
+        memmove(
+            cython.address(block.levels[position + 1]),
+            cython.address(block.levels[position]),
+            (block.count - position) * cython.sizeof(uint32_t),
+        )
+    block.keys[position] = key
+    block.levels[position] = slot
+    block.count += 1
+    side.level_count += 1
+    if side.best_level == 0 or key > side.best_key:
+        side.best_key = key
+        side.best_level = slot
+    return slot
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def free_level(engine: Engine, slot: uint32_t, level: LevelPtr) -> cython.void:
+    """Give a level that is on no side any more back to the pool."""
+    level.head = engine.level_pool.free
+    engine.level_pool.free = slot
+    engine.level_pool.live_count -= 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def pop_best(engine: Engine, side: SidePtr) -> cython.void:
+    """Take the best level off a side; its queue is empty."""
+    block: BlockPtr = side.top
+    block.count -= 1
+    side.level_count -= 1
+    if block.count == 0:
+        drop_block(engine, side, side.block_count - 1)
+        block = side.top
+        if block == cython.NULL:
+            side.best_level = 0
+            return
+    side.best_key = block.keys[block.count - 1]
+    side.best_level = block.levels[block.count - 1]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def merge_block(engine: Engine, side: SidePtr, at: uint32_t) -> cython.void:
+    """Join a block that is nearly empty with a neighbour that has room, so that blocks stay few."""
+    block: BlockPtr = block_at(engine, side.blocks[at])
+    other: BlockPtr
+    if at + 1 < side.block_count:
+        other = block_at(engine, side.blocks[at + 1])
+        if block.count + other.count <= BLOCK_LEVELS * 3 // 4:
+            append_entries(block, other, 0)
+            drop_block(engine, side, at + 1)
+            return
+    if at > 0:
+        other = block_at(engine, side.blocks[at - 1])
+        if block.count + other.count <= BLOCK_LEVELS * 3 // 4:
+            append_entries(other, block, 0)
+            drop_block(engine, side, at)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def remove_level(engine: Engine, side: SidePtr, key: int64_t) -> cython.void:
+    """Take any level off a side; its queue is empty."""
+    block: BlockPtr
+    at: uint32_t
+    position: uint32_t
+    if key == side.best_key:
+        pop_best(engine, side)
+        return
+    at = find_block(side, key)
+    block = block_at(engine, side.blocks[at])
+    position = position_in(block, key)
+    invariant(position < block.count and block.keys[position] == key, b"a level is not on its side")
+    block.count -= 1
+    side.level_count -= 1
+    memmove(
+        cython.address(block.keys[position]),
+        cython.address(block.keys[position + 1]),
+        (block.count - position) * cython.sizeof(int64_t),
+    )
+    memmove(
+        cython.address(block.levels[position]),
+        cython.address(block.levels[position + 1]),
+        (block.count - position) * cython.sizeof(uint32_t),
+    )
+    # The best level is still there, so a block that is now empty is not the top one.
+    if block.count == 0:
+        drop_block(engine, side, at)
+    elif block.count < BLOCK_LEVELS // 4 and at + 1 < side.block_count:
+        merge_block(engine, side, at)
+
+
+# --- Orders ---------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def free_session_if_over(engine: Engine, slot: uint32_t, session: SessionPtr) -> cython.void:
+    """Forget a session that is closed and has no live order."""
+    if session.is_open or session.order_count != 0:
+        return
+    index_remove(cython.address(engine.by_session_id), session.session_id, slot)
+    session.session_id = 0
+    session.head = engine.session_pool.free
+    engine.session_pool.free = slot
+    engine.session_pool.live_count -= 1
+    engine.state.session_count -= 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def forget_order(engine: Engine, slot: uint32_t, order: OrderPtr) -> cython.void:
+    """Take an order off its session and the indexes and free it; it has left its queue already."""
+    session: SessionPtr = session_at(engine, order.session)
+    if order.session_prev != 0:
+        order_at(engine, order.session_prev).session_next = order.session_next
+    else:
+        session.head = order.session_next
+    if order.session_next != 0:
+        order_at(engine, order.session_next).session_prev = order.session_prev
+    else:
+        session.tail = order.session_prev
+    session.order_count -= 1
+    index_remove(
+        cython.address(engine.by_client), client_tag(order.session, order.client_order_id), slot
+    )
+    index_remove(cython.address(engine.by_order_id), cython.cast(uint32_t, order.order_id), slot)
+    order.leaves_lots = 0
+    order.next = engine.order_pool.free
+    engine.order_pool.free = slot
+    engine.order_pool.live_count -= 1
+    free_session_if_over(engine, order.session, session)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def append_order(
+    engine: Engine, level_slot: uint32_t, session_slot: uint32_t, record: OrderRecordPtr
+) -> cython.void:
+    """Put a new order at the end of a level's queue, its session's list and both indexes."""
+    pool: PoolPtr = cython.address(engine.order_pool)
+    slot: uint32_t = pool.free
+    order: OrderPtr
+    level: LevelPtr = level_at(engine, level_slot)
+    session: SessionPtr = session_at(engine, session_slot)
+    if slot != 0:
+        order = order_at(engine, slot)
+        pool.free = order.next
+    else:
+        slot = cython.cast(uint32_t, pool.next_unused)
+        pool.next_unused += 1
+        order = order_at(engine, slot)
+    pool.live_count += 1
+    order.order_id = record.order_id
+    order.client_order_id = record.client_order_id
+    order.leaves_lots = record.leaves_lots
+    order.qty_lots = record.qty_lots
+    order.place = (record.priority << 8) | record.order_type
+    order.level = level_slot
+    order.next = 0
+    order.prev = level.tail
+    if level.tail != 0:
+        order_at(engine, level.tail).next = slot
+    else:
+        level.head = slot
+    level.tail = slot
+    level.qty_lots += record.leaves_lots
+    level.order_count += 1
+    order.session = session_slot
+    order.session_next = 0
+    order.session_prev = session.tail
+    if session.tail != 0:
+        order_at(engine, session.tail).session_next = slot
+    else:
+        session.head = slot
+    session.tail = slot
+    session.order_count += 1
+    index_add(
+        cython.address(engine.by_client), client_tag(session_slot, record.client_order_id), slot
+    )
+    index_add(cython.address(engine.by_order_id), cython.cast(uint32_t, record.order_id), slot)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def order_ready(engine: Engine, side: SidePtr) -> cython.bint:
+    """Make sure that one order can rest on a side; false when there is no memory."""
+    return (
+        pool_ready(cython.address(engine.order_pool))
+        and pool_ready(cython.address(engine.level_pool))
+        and pool_ready(cython.address(engine.block_pool))
+        and directory_ready(side)
+        and index_ready(cython.address(engine.by_client))
+        and index_ready(cython.address(engine.by_order_id))
+    )
+
+
+# --- Events ---------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def put_event(
+    event: EventPtr,
+    kind: uint8_t,
+    reason: uint8_t,
+    side: uint8_t,
+    session_id: uint32_t,
+    sequence: uint64_t,
+    client_order_id: uint64_t,
+    order_id: uint64_t,
+    price_ticks: int64_t,
+    qty_lots: uint64_t,
+    leaves_lots: uint64_t,
+    instrument_id: uint32_t,
+) -> cython.void:
+    """Write all 64 bytes of an event."""
+    event.kind = kind
+    event.reason = reason
+    event.side = side
+    event.command_kind = 0
+    event.session_id = session_id
+    event.sequence = sequence
+    event.client_order_id = client_order_id
+    event.order_id = order_id
+    event.price_ticks = price_ticks
+    event.qty_lots = qty_lots
+    event.leaves_lots = leaves_lots
+    event.instrument_id = instrument_id
+    event.spare = 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_head(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Write the first event of a command; false when the window is full."""
+    event: EventPtr
+    if window.next == window.limit:
+        return False
+    event = window.base + (window.next & window.mask)
+    window.next += 1
+    put_event(
+        event,
+        HEAD,
+        cython.cast(uint8_t, engine.reason),
+        command.side,
+        command.session_id,
+        engine.state.wal_seq,
+        command.client_order_id,
+        engine.head_order_id,
+        0 if command.kind == NEW_ORDER and command.order_type == MARKET else command.price_ticks,
+        command.qty_lots,
+        0,
+        command.instrument_id,
+    )
+    event.command_kind = command.kind
+    return True
+
+
+# --- New order ------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def can_fill(engine: Engine, side: SidePtr, limit_key: int64_t, qty_lots: uint64_t) -> cython.bint:
+    """Tell whether the levels of a side down to a key hold a quantity. O(levels looked at)."""
+    at: uint32_t = side.block_count
+    block: BlockPtr
+    position: uint32_t
+    level_lots: uint64_t
+    while at != 0:
+        at -= 1
+        block = block_at(engine, side.blocks[at])
+        position = block.count
+        while position != 0:
+            position -= 1
+            if block.keys[position] < limit_key:
+                return False
+            level_lots = level_at(engine, block.levels[position]).qty_lots
+            if level_lots >= qty_lots:
+                return True
+            qty_lots -= level_lots
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge_new_order(engine: Engine, command: CommandPtr) -> uint32_t:
+    """Return why a new order is refused, 0 when it is accepted; prepares it, changes no book."""
+    book: uint32_t
+    maker_side: SidePtr
+    own_side: SidePtr
+    order_type: uint8_t = command.order_type
+    side: uint8_t = command.side
+    crosses: cython.bint
+    level: uint32_t
+    session: uint32_t = find_session(engine, command.session_id)
+    if session == 0 or not session_at(engine, session).is_open:
+        return UNKNOWN_SESSION
+    book = find_instrument(engine, command.instrument_id)
+    if book == 0:
+        return UNKNOWN_INSTRUMENT
+    if side - BUY > SELL - BUY or order_type - LIMIT > FOK - LIMIT or command.flags != 0:
+        return BAD_COMMAND
+    if side < BUY or order_type < LIMIT:
+        return BAD_COMMAND
+    if command.qty_lots == 0:
+        return ZERO_QUANTITY
+    if find_client(engine, session, command.client_order_id) != 0:
+        return DUPLICATE_ORDER_ID
+    engine.target = session
+    engine.own_side = book + side - BUY
+    engine.open_lots = command.qty_lots
+    own_side = side_at(engine, engine.own_side)
+    maker_side = side_at(engine, engine.own_side ^ 1)
+    if order_type == MARKET:
+        engine.limit_key = KEY_MIN
+        return 0
+    engine.limit_key = key_of(SELL if side == BUY else BUY, command.price_ticks)
+    if order_type == IOC:
+        return 0
+    if order_type == FOK:
+        if not can_fill(engine, maker_side, engine.limit_key, command.qty_lots):
+            return FOK_CANNOT_FILL
+        return 0
+    # Limit and PostOnly may rest.
+    crosses = maker_side.best_level != 0 and maker_side.best_key >= engine.limit_key
+    if crosses:
+        if order_type == POST_ONLY:
+            return POST_ONLY_WOULD_CROSS
+        # The other side reaches beyond this price, so this side has no level here.
+    else:
+        level = find_level(engine, own_side, key_of(side, command.price_ticks))
+        if level != 0 and level_at(engine, level).qty_lots > ALL_ONES - command.qty_lots:
+            return QUANTITY_OVERFLOW
+    if not order_ready(engine, own_side):
+        return OUT_OF_MEMORY
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def rest(engine: Engine, command: CommandPtr, traded: cython.bint) -> cython.void:
+    """Put what is left of a new order into the book."""
+    side: SidePtr = side_at(engine, engine.own_side)
+    key: int64_t = key_of(command.side, command.price_ticks)
+    record = cython.declare(OrderRecord)
+    if traded:
+        find_level(engine, side, key)
+    if engine.found_level == 0:
+        engine.found_level = add_level(engine, engine.own_side, key)
+    record.order_id = engine.head_order_id
+    record.client_order_id = command.client_order_id
+    record.priority = engine.state.next_priority
+    record.leaves_lots = engine.open_lots
+    record.qty_lots = command.qty_lots
+    record.order_type = command.order_type
+    engine.state.next_priority += 1
+    engine.state.live_order_count += 1
+    engine.state.state_digest += order_term(
+        record.order_id,
+        record.priority,
+        record.leaves_lots,
+        place_word(side.instrument_id, side.side, command.price_ticks),
+    )
+    append_order(engine, engine.found_level, engine.target, cython.address(record))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def match(engine: Engine, taker_side: uint8_t, window: WindowPtr) -> cython.bint:
+    """Trade a new order with the other side, best price first, oldest first; false: window full.
+
+    Two steps a maker: the trade, and, when nothing is left of it, its end. The window may be full
+    before either; `phase` says which one is next. The counters live in locals because every store
+    to an event might alias them, for all that the compiler knows.
+    """
+    maker_side: SidePtr = side_at(engine, engine.own_side ^ 1)
+    level: LevelPtr
+    maker: OrderPtr
+    event: EventPtr
+    level_slot: uint32_t
+    slot: uint32_t
+    next_slot: uint32_t
+    session_id: uint32_t
+    fill_lots: uint64_t
+    leaves_lots: uint64_t
+    price_ticks: int64_t
+    place: uint64_t
+    base: EventPtr = window.base
+    mask: uint64_t = window.mask
+    next_event: uint64_t = window.next
+    limit_event: uint64_t = window.limit
+    open_lots: uint64_t = engine.open_lots
+    limit_key: int64_t = engine.limit_key
+    instrument_id: uint32_t = maker_side.instrument_id
+    side: uint8_t = cython.cast(uint8_t, maker_side.side)
+    event_seq: uint64_t = engine.state.event_seq
+    event_digest: uint64_t = engine.state.event_digest
+    state_digest: uint64_t = engine.state.state_digest
+    trades: uint64_t = 0
+    ended: uint64_t = 0
+    phase: uint32_t = engine.phase
+    is_full: cython.bint = False
+
+    while not is_full and phase != PHASE_TAKER_END:
+        # One level.
+        if phase == PHASE_MATCH and (
+            open_lots == 0 or maker_side.best_level == 0 or maker_side.best_key < limit_key
+        ):
+            phase = PHASE_TAKER_END
+            break
+        level_slot = maker_side.best_level
+        level = level_at(engine, level_slot)
+        price_ticks = key_of(side, level.key)
+        place = place_word(instrument_id, side, price_ticks)
+        slot = level.head
+        while True:
+            maker = order_at(engine, slot)
+            session_id = session_at(engine, maker.session).session_id
+            if phase == PHASE_MATCH:
+                if open_lots == 0:
+                    phase = PHASE_TAKER_END
+                    break
+                if next_event == limit_event:
+                    is_full = True
+                    break
+                leaves_lots = maker.leaves_lots
+                fill_lots = leaves_lots if leaves_lots < open_lots else open_lots
+                state_digest -= order_term(maker.order_id, maker.place >> 8, leaves_lots, place)
+                leaves_lots -= fill_lots
+                open_lots -= fill_lots
+                maker.leaves_lots = leaves_lots
+                level.qty_lots -= fill_lots
+                event = base + (next_event & mask)
+                next_event += 1
+                event_seq += 1
+                trades += 1
+                put_event(
+                    event,
+                    TRADE,
+                    0,
+                    side,
+                    session_id,
+                    event_seq,
+                    maker.client_order_id,
+                    maker.order_id,
+                    price_ticks,
+                    fill_lots,
+                    leaves_lots,
+                    instrument_id,
+                )
+                event_digest = chain(
+                    event_digest,
+                    TRADE,
+                    0,
+                    side,
+                    instrument_id,
+                    maker.order_id,
+                    price_ticks,
+                    fill_lots,
+                )
+                if leaves_lots != 0:
+                    state_digest += order_term(maker.order_id, maker.place >> 8, leaves_lots, place)
+                    phase = PHASE_TAKER_END
+                    break
+                phase = PHASE_MAKER_DONE
+            if next_event == limit_event:
+                is_full = True
+                break
+            event = base + (next_event & mask)
+            next_event += 1
+            event_seq += 1
+            put_event(
+                event,
+                DONE,
+                FILLED,
+                side,
+                session_id,
+                event_seq,
+                maker.client_order_id,
+                maker.order_id,
+                price_ticks,
+                0,
+                0,
+                instrument_id,
+            )
+            event_digest = chain(
+                event_digest, DONE, FILLED, side, instrument_id, maker.order_id, price_ticks, 0
+            )
+            ended += 1
+            next_slot = maker.next
+            forget_order(engine, slot, maker)
+            phase = PHASE_MATCH
+            level.order_count -= 1
+            level.head = next_slot
+            if next_slot == 0:
+                pop_best(engine, maker_side)
+                free_level(engine, level_slot, level)
+                break
+            order_at(engine, next_slot).prev = 0
+            slot = next_slot
+
+    window.next = next_event
+    engine.phase = phase
+    engine.state.trade_count += trades
+    engine.state.live_order_count -= ended
+    engine.state.bought_lots += engine.open_lots - open_lots
+    engine.state.sold_lots += engine.open_lots - open_lots
+    engine.open_lots = open_lots
+    engine.state.event_seq = event_seq
+    engine.state.event_digest = event_digest
+    engine.state.state_digest = state_digest
+    return not is_full
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def proceed_new_order(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Go on with a new order from its phase; false when the window is full."""
+    event: EventPtr
+    price_ticks: int64_t = 0 if command.order_type == MARKET else command.price_ticks
+    reason: uint8_t
+    order_id: uint64_t
+    if engine.phase == PHASE_HEAD:
+        if not put_head(engine, command, window):
+            return False
+        engine.phase = PHASE_REJECTED if engine.reason != 0 else PHASE_ACCEPTED
+    if engine.phase == PHASE_ACCEPTED:
+        if window.next == window.limit:
+            return False
+        event = window.base + (window.next & window.mask)
+        window.next += 1
+        engine.state.order_count += 1
+        engine.state.next_order_id += 1
+        engine.state.event_seq += 1
+        put_event(
+            event,
+            ACCEPTED,
+            0,
+            command.side,
+            command.session_id,
+            engine.state.event_seq,
+            command.client_order_id,
+            engine.head_order_id,
+            price_ticks,
+            command.qty_lots,
+            0,
+            command.instrument_id,
+        )
+        engine.state.event_digest = chain(
+            engine.state.event_digest,
+            ACCEPTED,
+            0,
+            command.side,
+            command.instrument_id,
+            engine.head_order_id,
+            price_ticks,
+            command.qty_lots,
+        )
+        engine.phase = PHASE_MATCH
+    if engine.phase == PHASE_MATCH or engine.phase == PHASE_MAKER_DONE:
+        if not match(engine, command.side, window):
+            return False
+    if engine.phase == PHASE_TAKER_END:
+        if engine.open_lots == 0:
+            reason = FILLED
+        elif command.order_type == IOC:
+            reason = EXPIRED
+        elif command.order_type == MARKET:
+            reason = NO_LIQUIDITY
+        else:
+            invariant(command.order_type != FOK, b"a fill-or-kill order was not filled")
+            rest(engine, command, engine.open_lots != command.qty_lots)
+            engine.phase = PHASE_IDLE
+            return True
+        order_id = engine.head_order_id
+    else:
+        reason = cython.cast(uint8_t, engine.reason)
+        order_id = 0
+    if window.next == window.limit:
+        return False
+    event = window.base + (window.next & window.mask)
+    window.next += 1
+    engine.state.event_seq += 1
+    put_event(
+        event,
+        DONE,
+        reason,
+        command.side,
+        command.session_id,
+        engine.state.event_seq,
+        command.client_order_id,
+        order_id,
+        price_ticks,
+        engine.open_lots,
+        0,
+        command.instrument_id,
+    )
+    engine.state.event_digest = chain(
+        engine.state.event_digest,
+        DONE,
+        reason,
+        command.side,
+        command.instrument_id,
+        order_id,
+        price_ticks,
+        engine.open_lots,
+    )
+    engine.phase = PHASE_IDLE
+    return True
+
+
+# --- Cancels --------------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def cancel_order(engine: Engine, slot: uint32_t, reason: uint8_t, window: WindowPtr) -> cython.void:
+    """End one live order; the window has room for its event."""
+    order: OrderPtr = order_at(engine, slot)
+    level_slot: uint32_t = order.level
+    level: LevelPtr = level_at(engine, level_slot)
+    side: SidePtr = side_at(engine, level.side)
+    price_ticks: int64_t = key_of(side.side, level.key)
+    event: EventPtr = window.base + (window.next & window.mask)
+    window.next += 1
+    engine.state.event_seq += 1
+    engine.state.live_order_count -= 1
+    put_event(
+        event,
+        DONE,
+        reason,
+        cython.cast(uint8_t, side.side),
+        session_at(engine, order.session).session_id,
+        engine.state.event_seq,
+        order.client_order_id,
+        order.order_id,
+        price_ticks,
+        order.leaves_lots,
+        0,
+        side.instrument_id,
+    )
+    engine.state.event_digest = chain(
+        engine.state.event_digest,
+        DONE,
+        reason,
+        side.side,
+        side.instrument_id,
+        order.order_id,
+        price_ticks,
+        order.leaves_lots,
+    )
+    engine.state.state_digest -= order_term(
+        order.order_id,
+        order.place >> 8,
+        order.leaves_lots,
+        place_word(side.instrument_id, side.side, price_ticks),
+    )
+    level.qty_lots -= order.leaves_lots
+    level.order_count -= 1
+    if order.prev != 0:
+        order_at(engine, order.prev).next = order.next
+    else:
+        level.head = order.next
+    if order.next != 0:
+        order_at(engine, order.next).prev = order.prev
+    else:
+        level.tail = order.prev
+    if level.head == 0:
+        remove_level(engine, side, level.key)
+        free_level(engine, level_slot, level)
+    forget_order(engine, slot, order)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge_cancel(engine: Engine, command: CommandPtr) -> uint32_t:
+    """Return why a cancel is refused, 0 when it names a live order (then in `target`)."""
+    session: uint32_t = find_session(engine, command.session_id)
+    if session == 0 or not session_at(engine, session).is_open:
+        return UNKNOWN_SESSION
+    if command.flags == 0:
+        engine.target = find_client(engine, session, command.client_order_id)
+    elif command.flags == BY_ORDER_ID and command.session_id == OPERATOR:
+        engine.target = find_order(engine, command.order_id)
+    else:
+        return BAD_COMMAND
+    if engine.target == 0:
+        return UNKNOWN_ORDER
+    engine.head_order_id = order_at(engine, engine.target).order_id
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def proceed_cancel(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Go on with an accepted cancel; false when the window is full."""
+    session: SessionPtr
+    reason: uint8_t = CANCELLED
+    if engine.phase == PHASE_HEAD:
+        if not put_head(engine, command, window):
+            return False
+        engine.phase = PHASE_CANCEL
+    if window.next == window.limit:
+        return False
+    session = session_at(engine, order_at(engine, engine.target).session)
+    if command.flags == BY_ORDER_ID and session.session_id != OPERATOR:
+        reason = OPERATOR_CANCELLED
+    cancel_order(engine, engine.target, reason, window)
+    engine.phase = PHASE_IDLE
+    return True
+
+
+# --- Sessions, instruments, marks -----------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def open_session(engine: Engine, session_id: uint32_t) -> uint32_t:
+    """Return the slot of a new open session, 0 when there is no memory."""
+    pool: PoolPtr = cython.address(engine.session_pool)
+    session: SessionPtr
+    slot: uint32_t
+    if not pool_ready(pool) or not index_ready(cython.address(engine.by_session_id)):
+        return 0
+    slot = pool.free
+    if slot != 0:
+        session = session_at(engine, slot)
+        pool.free = session.head
+    else:
+        slot = cython.cast(uint32_t, pool.next_unused)
+        pool.next_unused += 1
+        session = session_at(engine, slot)
+    pool.live_count += 1
+    session.session_id = session_id
+    session.is_open = 1
+    session.head = 0
+    session.tail = 0
+    session.order_count = 0
+    index_add(cython.address(engine.by_session_id), session_id, slot)
+    engine.state.session_count += 1
+    if session_id > engine.state.last_session_id:
+        engine.state.last_session_id = session_id
+    return slot
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge_session_open(engine: Engine, command: CommandPtr) -> uint32_t:
+    """Open a session, or return why it is refused."""
+    if command.flags != 0:
+        return BAD_COMMAND
+    if command.session_id <= engine.state.last_session_id:
+        return DUPLICATE_SESSION
+    if open_session(engine, command.session_id) == 0:
+        return OUT_OF_MEMORY
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge_session_end(engine: Engine, command: CommandPtr) -> uint32_t:
+    """Return why the end of a session is refused, 0 when `target` is to end."""
+    session: uint32_t = find_session(engine, command.session_id)
+    if session == 0 or not session_at(engine, session).is_open:
+        return UNKNOWN_SESSION
+    if (command.flags | CANCEL_ORDERS) != CANCEL_ORDERS or command.session_id == OPERATOR:
+        return BAD_COMMAND
+    engine.target = session
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def proceed_session_end(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Go on with an accepted end of a session; false when the window is full."""
+    session: SessionPtr = session_at(engine, engine.target)
+    if engine.phase == PHASE_HEAD:
+        if not put_head(engine, command, window):
+            return False
+        engine.phase = PHASE_CANCEL_SESSION
+    # The session stays open until its last order is gone: cancel_order() forgets closed sessions.
+    if command.flags == CANCEL_ORDERS:
+        while session.head != 0:
+            if window.next == window.limit:
+                return False
+            cancel_order(engine, session.head, SESSION_ENDED, window)
+    session.is_open = 0
+    free_session_if_over(engine, engine.target, session)
+    engine.phase = PHASE_IDLE
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def symbol_is_valid(low: uint64_t, high: uint64_t) -> cython.bint:
+    """Printable ASCII without blanks, then zero bytes up to 16."""
+    position: cython.int
+    byte: uint64_t
+    ended: cython.bint = False
+    for position in range(16):
+        byte = ((low if position < 8 else high) >> (8 * (position & 7))) & 0xFF
+        if byte == 0:
+            ended = True
+        elif ended or byte < 0x21 or byte > 0x7E:
+            return False
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def define_instrument(
+    engine: Engine, instrument_id: uint32_t, symbol_low: uint64_t, symbol_high: uint64_t
+) -> cython.bint:
+    """Make an empty book; false when there is no memory."""
+    pool: PoolPtr = cython.address(engine.side_pool)
+    slot: uint32_t
+    side: SidePtr
+    which: uint32_t
+    if not pool_ready(pool) or not index_ready(cython.address(engine.by_instrument_id)):
+        return False
+    slot = cython.cast(uint32_t, pool.next_unused)
+    pool.next_unused += 2
+    pool.live_count += 2
+    for which in range(2):
+        side = side_at(engine, slot + which)
+        side.instrument_id = instrument_id
+        side.side = BUY + which
+        side.symbol = symbol_low if which == 0 else symbol_high
+    index_add(cython.address(engine.by_instrument_id), instrument_id, slot)
+    engine.state.instrument_count += 1
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge_instrument_define(engine: Engine, command: CommandPtr) -> uint32_t:
+    """Define an instrument, or return why it is refused."""
+    if (
+        command.flags != 0
+        or command.instrument_id == 0
+        or not symbol_is_valid(command.client_order_id, command.order_id)
+    ):
+        return BAD_COMMAND
+    if find_instrument(engine, command.instrument_id) != 0:
+        return DUPLICATE_INSTRUMENT
+    if not define_instrument(
+        engine, command.instrument_id, command.client_order_id, command.order_id
+    ):
+        return OUT_OF_MEMORY
+    return 0
+
+
+# --- The engine -----------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge(engine: Engine, command: CommandPtr) -> uint32_t:
+    """Return why a command is refused, 0 when it is accepted."""
+    if command.kind == CANCEL:
+        return judge_cancel(engine, command)
+    if command.kind == SESSION_OPEN:
+        return judge_session_open(engine, command)
+    if command.kind == SESSION_END:
+        return judge_session_end(engine, command)
+    if command.kind == INSTRUMENT_DEFINE:
+        return judge_instrument_define(engine, command)
+    if command.kind == SNAPSHOT_MARK and command.flags == 0:
+        return 0
+    return BAD_COMMAND
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def proceed(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Go on with the current command from its phase; false when the window is full."""
+    if command.kind == NEW_ORDER:
+        return proceed_new_order(engine, command, window)
+    if engine.reason == 0 and command.kind == CANCEL:
+        return proceed_cancel(engine, command, window)
+    if engine.reason == 0 and command.kind == SESSION_END:
+        return proceed_session_end(engine, command, window)
+    if not put_head(engine, command, window):
+        return False
+    engine.phase = PHASE_IDLE
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def fill_depth(engine: Engine, side: SidePtr, levels_max: uint32_t, out: DepthLevelPtr) -> uint32_t:
+    """Copy the best levels of a side, best first; return how many."""
+    count: uint32_t = 0
+    at: uint32_t = side.block_count
+    position: uint32_t
+    block: BlockPtr
+    level: LevelPtr
+    while at != 0 and count < levels_max:
+        at -= 1
+        block = block_at(engine, side.blocks[at])
+        position = block.count
+        while position != 0 and count < levels_max:
+            position -= 1
+            level = level_at(engine, block.levels[position])
+            out[count].price_ticks = key_of(side.side, level.key)
+            out[count].qty_lots = level.qty_lots
+            out[count].order_count = level.order_count
+            out[count].spare = 0
+            count += 1
+    return count
+
+
+@cython.final
+@cython.cclass
+class Engine:
+    """All books, orders and sessions of one exchange, and the counters and digests over them.
+
+    Obligations of the caller: one thread at a time; after execute() or resume() said false,
+    resume() until true before anything else. Invariants: see `check()`.
+    """
+
+    def __cinit__(self) -> None:
+        """Take memory for an empty engine."""
+        ok: cython.bint
+        memset(cython.address(self.state), 0, cython.sizeof(EngineState))
+        self.state.next_order_id = 1
+        self.state.next_priority = 1
+        ok = pool_open(
+            cython.address(self.order_pool), cython.sizeof(Order), ORDER_SHIFT, ORDERS_MAX
+        )
+        ok &= pool_open(
+            cython.address(self.level_pool), cython.sizeof(Level), LEVEL_SHIFT, _LEVELS_MAX
+        )
+        ok &= pool_open(
+            cython.address(self.block_pool), cython.sizeof(Block), BLOCK_SHIFT, _BLOCKS_MAX
+        )
+        ok &= pool_open(
+            cython.address(self.session_pool), cython.sizeof(Session), SESSION_SHIFT, _SESSIONS_MAX
+        )
+        ok &= pool_open(
+            cython.address(self.side_pool), cython.sizeof(BookSide), SIDE_SHIFT, _SIDES_MAX
+        )
+        ok &= index_open(cython.address(self.by_client), INDEX_PLACES_MIN)
+        ok &= index_open(cython.address(self.by_order_id), INDEX_PLACES_MIN)
+        ok &= index_open(cython.address(self.by_session_id), INDEX_PLACES_MIN)
+        ok &= index_open(cython.address(self.by_instrument_id), INDEX_PLACES_MIN)
+        # Slot 0 of these two is read as "none" by the caches of the last lookup.
+        ok = ok and pool_grow(cython.address(self.session_pool))
+        ok = ok and pool_grow(cython.address(self.side_pool))
+        if not ok:
+            raise MemoryError("no memory for an empty engine")
+        self.side_pool.next_unused = 2
+        if open_session(self, OPERATOR) == 0:
+            raise MemoryError("no memory for an empty engine")
+
+    def __init__(self, orders_max: int = ORDERS_MAX) -> None:
+        """Make an engine without instruments, with one session open: the operator's.
+
+        Args:
+            orders_max: live orders that it takes at most; one more is refused as OUT_OF_MEMORY.
+        """
+        if not 1 <= orders_max <= ORDERS_MAX:
+            raise ValueError(f"orders_max={orders_max}, expected 1..{ORDERS_MAX}")
+        self.order_pool.slots_max = orders_max + 1
+
+    def __dealloc__(self) -> None:
+        """Give all memory back."""
+        slot: uint64_t
+        side: SidePtr
+        if self.side_pool.chunks != cython.NULL and self.side_pool.capacity != 0:
+            for slot in range(2, self.side_pool.next_unused):
+                side = side_at(self, cython.cast(uint32_t, slot))
+                free(side.separators)
+                free(side.blocks)
+        pool_close(cython.address(self.order_pool))
+        pool_close(cython.address(self.level_pool))
+        pool_close(cython.address(self.block_pool))
+        pool_close(cython.address(self.session_pool))
+        pool_close(cython.address(self.side_pool))
+        index_close(cython.address(self.by_client))
+        index_close(cython.address(self.by_order_id))
+        index_close(cython.address(self.by_session_id))
+        index_close(cython.address(self.by_instrument_id))
+
+    # --- C face (engine.pxd) ---
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def execute(self, command: CommandPtr, window: WindowPtr) -> cython.bint:
+        """Execute one logged command; false when the window is full (see engine.pxd)."""
+        invariant(self.phase == PHASE_IDLE, b"execute() while a command is unfinished")
+        invariant(command.kind < FIRST_READ, b"execute() of a command that is not logged")
+        self.state.wal_seq += 1
+        self.phase = PHASE_HEAD
+        self.head_order_id = 0
+        if command.kind == NEW_ORDER:
+            self.reason = judge_new_order(self, command)
+            if self.reason == 0:
+                self.head_order_id = self.state.next_order_id
+            else:
+                self.open_lots = command.qty_lots
+                self.state.reject_count += 1
+            if proceed_new_order(self, command, window):
+                return True
+        else:
+            self.reason = judge(self, command)
+            if self.reason != 0:
+                self.state.reject_count += 1
+            if proceed(self, command, window):
+                return True
+        self.command = command[0]
+        return False
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def resume(self, window: WindowPtr) -> cython.bint:
+        """Go on with the command that execute() did not finish; false when the window is full."""
+        invariant(self.phase != PHASE_IDLE, b"resume() of a finished command")
+        return proceed(self, cython.address(self.command), window)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def depth(
+        self,
+        instrument_id: uint32_t,
+        levels_max: uint32_t,
+        bids: DepthLevelPtr,
+        bid_count: Uint32Ptr,
+        asks: DepthLevelPtr,
+        ask_count: Uint32Ptr,
+        bid_levels: Uint32Ptr,
+        ask_levels: Uint32Ptr,
+    ) -> uint32_t:
+        """Copy the best levels of both sides; 1 when there is no such instrument, else 0."""
+        slot: uint32_t = find_instrument(self, instrument_id)
+        if slot == 0:
+            return 1
+        bid_levels[0] = side_at(self, slot).level_count
+        ask_levels[0] = side_at(self, slot + 1).level_count
+        bid_count[0] = fill_depth(self, side_at(self, slot), levels_max, bids)
+        ask_count[0] = fill_depth(self, side_at(self, slot + 1), levels_max, asks)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def export_orders(self, out: OrderRecordPtr, capacity: uint64_t) -> uint64_t:
+        """Copy every live order; the count, or 2**64-1 when `capacity` is too small."""
+        slot: uint32_t
+        order: OrderPtr
+        level: LevelPtr
+        side: SidePtr
+        count: uint64_t = 0
+        if capacity < self.state.live_order_count:
+            return ALL_ONES
+        for slot in range(1, cython.cast(uint32_t, self.order_pool.next_unused)):
+            order = order_at(self, slot)
+            if order.leaves_lots == 0:
+                continue
+            level = level_at(self, order.level)
+            side = side_at(self, level.side)
+            memset(cython.address(out[count]), 0, cython.sizeof(OrderRecord))
+            out[count].order_id = order.order_id
+            out[count].client_order_id = order.client_order_id
+            out[count].priority = order.place >> 8
+            out[count].leaves_lots = order.leaves_lots
+            out[count].qty_lots = order.qty_lots
+            out[count].price_ticks = key_of(side.side, level.key)
+            out[count].session_id = session_at(self, order.session).session_id
+            out[count].instrument_id = side.instrument_id
+            out[count].side = cython.cast(uint8_t, side.side)
+            out[count].order_type = cython.cast(uint8_t, order.place & 0xFF)
+            count += 1
+        return count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def export_sessions(self, out: Uint32Ptr, capacity: uint64_t) -> uint64_t:
+        """Copy the ids of the open sessions; the count, or 2**64-1 when `capacity` is too small."""
+        slot: uint32_t
+        session: SessionPtr
+        count: uint64_t = 0
+        for slot in range(1, cython.cast(uint32_t, self.session_pool.next_unused)):
+            session = session_at(self, slot)
+            if session.session_id == 0 or not session.is_open:
+                continue
+            if count == capacity:
+                return ALL_ONES
+            out[count] = session.session_id
+            count += 1
+        return count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def export_instruments(self, out: InstrumentRecordPtr, capacity: uint64_t) -> uint64_t:
+        """Copy every instrument; the count, or 2**64-1 when `capacity` is too small."""
+        which: uint32_t
+        side: SidePtr
+        if capacity < self.state.instrument_count:
+            return ALL_ONES
+        for which in range(self.state.instrument_count):
+            side = side_at(self, 2 * which + 2)
+            memset(cython.address(out[which]), 0, cython.sizeof(InstrumentRecord))
+            out[which].instrument_id = side.instrument_id
+            memcpy(cython.address(out[which].symbol[0]), cython.address(side.symbol), 8)
+            side = side_at(self, 2 * which + 3)
+            memcpy(cython.address(out[which].symbol[8]), cython.address(side.symbol), 8)
+        return self.state.instrument_count
+
+    # --- Python face ---
+
+    def apply(self, command: bytes, events_max: int = _APPLY_EVENTS) -> bytes:
+        """Execute one command and return its events, HEAD first.
+
+        Args:
+            command: 64 bytes (records.Command.pack); a kind that is logged.
+            events_max: size of the window that the events go through, 1..256; same result.
+
+        Raises:
+            ValueError: not 64 bytes, or a kind from 128; nothing was executed.
+        """
+        events = cython.declare(Event[256])
+        window = cython.declare(EventWindow)
+        record = cython.declare(Command)
+        finished: cython.bint
+        if len(command) != cython.sizeof(Command):
+            raise ValueError(f"a command of {len(command)} bytes, expected 64")
+        if not 1 <= events_max <= _APPLY_EVENTS:
+            raise ValueError(f"events_max={events_max}, expected 1..{_APPLY_EVENTS}")
+        memcpy(cython.address(record), PyBytes_AS_STRING(command), cython.sizeof(Command))
+        if record.kind >= FIRST_READ:
+            raise ValueError(f"kind={record.kind} is not logged, expected below {FIRST_READ}")
+        window.base = cython.address(events[0])
+        window.mask = _APPLY_EVENTS - 1
+        window.next = 0
+        window.limit = events_max
+        finished = self.execute(cython.address(record), cython.address(window))
+        if finished:
+            return events_bytes(cython.address(window))
+        parts = [events_bytes(cython.address(window))]
+        while not finished:
+            window.next = 0
+            finished = self.resume(cython.address(window))
+            parts.append(events_bytes(cython.address(window)))
+        return b"".join(parts)
+
+    def apply_all(self, commands: bytes) -> bytes:
+        """Execute consecutive 64-byte commands and return all their events."""
+        return b"".join([self.apply(commands[at : at + 64]) for at in range(0, len(commands), 64)])
+
+    def run(self, commands: bytes) -> None:
+        """Execute consecutive 64-byte commands without the GIL; their events are thrown away.
+
+        Raises:
+            ValueError: not whole commands, or a kind from 128; nothing was executed.
+        """
+        events = cython.declare(Event[256])
+        window = cython.declare(EventWindow)
+        first: CommandPtr
+        count: uint64_t = len(commands) // cython.sizeof(Command)
+        number: uint64_t
+        if count * cython.sizeof(Command) != cython.cast(uint64_t, len(commands)):
+            raise ValueError(f"{len(commands)} bytes are not whole commands of 64 bytes")
+        first = cython.cast(CommandPtr, cython.cast(cython.p_void, PyBytes_AS_STRING(commands)))
+        for number in range(count):
+            if first[number].kind >= FIRST_READ:
+                raise ValueError(f"kind={first[number].kind} is not logged")
+        window.base = cython.address(events[0])
+        window.mask = _APPLY_EVENTS - 1
+        window.next = 0
+        with cython.nogil:
+            for number in range(count):
+                window.limit = window.next + 256
+                if not self.execute(first + number, cython.address(window)):
+                    while True:
+                        window.limit = window.next + 256
+                        if self.resume(cython.address(window)):
+                            break
+
+    def orders(self) -> bytes:
+        """Return every live order as 64-byte order records, by ascending order_id."""
+        count: uint64_t = self.state.live_order_count
+        data: bytes = PyBytes_FromStringAndSize(cython.NULL, count * cython.sizeof(OrderRecord))
+        out: OrderRecordPtr = cython.cast(
+            OrderRecordPtr, cython.cast(cython.p_void, PyBytes_AS_STRING(data))
+        )
+        self.export_orders(out, count)
+        qsort(out, count, cython.sizeof(OrderRecord), by_order_id)
+        return data
+
+    def sessions(self) -> list[int]:
+        """Return the ids of the open sessions, ascending."""
+        count: uint64_t = self.state.session_count
+        out: Uint32Ptr = cython.cast(Uint32Ptr, malloc((count + 1) * cython.sizeof(uint32_t)))
+        if out == cython.NULL:
+            raise MemoryError
+        count = self.export_sessions(out, count)
+        ids = sorted([out[number] for number in range(count)])
+        free(out)
+        return ids
+
+    def instruments(self) -> bytes:
+        """Return every instrument as 32-byte instrument records, in order of definition."""
+        count: uint64_t = self.state.instrument_count
+        data: bytes = PyBytes_FromStringAndSize(
+            cython.NULL, count * cython.sizeof(InstrumentRecord)
+        )
+        self.export_instruments(
+            cython.cast(
+                InstrumentRecordPtr,
+                cython.cast(cython.p_void, PyBytes_AS_STRING(data)),
+            ),
+            count,
+        )
+        return data
+
+    def state_bytes(self) -> bytes:
+        """Return the counters and digests (records.EngineState)."""
+        return PyBytes_FromStringAndSize(
+            cython.cast(cython.p_char, cython.cast(cython.p_void, cython.address(self.state))),
+            cython.sizeof(EngineState),
+        )
+
+    def restore(self, state: bytes, instruments: bytes, sessions: bytes, orders: bytes) -> None:
+        """Put a new engine into the state that another one exported.
+
+        Args:
+            state: the 128 bytes of `state_bytes()`.
+            instruments: 32-byte instrument records, in order of definition.
+            sessions: ids of the open sessions, 4 little-endian bytes each, any order.
+            orders: 64-byte order records, any order.
+
+        Raises:
+            ValueError: the parts do not fit each other, or the engine is not new; throw it away.
+        """
+        if self.state.wal_seq != 0 or self.state.instrument_count != 0:
+            raise ValueError("restore() into an engine that is not new")
+        for name, part, size in (
+            ("state", state, cython.sizeof(EngineState)),
+            ("instruments", instruments, cython.sizeof(InstrumentRecord)),
+            ("sessions", sessions, cython.sizeof(uint32_t)),
+            ("orders", orders, cython.sizeof(OrderRecord)),
+        ):
+            if len(part) % size or (name == "state" and len(part) != size):
+                raise ValueError(f"{name} of {len(part)} bytes, expected items of {size} bytes")
+        restore_engine(self, state, instruments, sessions, orders)
+
+    def check(self) -> None:
+        """Prove the engine's invariants; O(everything). The state digest is computed anew.
+
+        Raises:
+            AssertionError: names the first invariant that does not hold.
+        """
+        check_engine(self)
+
+    def best_bid(self, instrument_id: int = domain.INSTRUMENT_ID) -> int | None:
+        """Return the highest price that somebody wants to buy at, in ticks."""
+        return best_price(self, instrument_id, 0)
+
+    def best_ask(self, instrument_id: int = domain.INSTRUMENT_ID) -> int | None:
+        """Return the lowest price that somebody wants to sell at, in ticks."""
+        return best_price(self, instrument_id, 1)
+
+    def depth_levels(
+        self, levels_max: int = 0xFFFF_FFFF, instrument_id: int = domain.INSTRUMENT_ID
+    ) -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
+        """Return bids and asks, best first, each as (price_ticks, qty_lots, order_count)."""
+        slot: uint32_t = find_instrument(self, instrument_id)
+        if slot == 0:
+            raise ValueError(f"instrument_id={instrument_id} is not defined")
+        return (
+            side_levels(self, side_at(self, slot), levels_max),
+            side_levels(self, side_at(self, slot + 1), levels_max),
+        )
+
+    @property
+    def wal_seq(self) -> int:
+        """Commands executed."""
+        return self.state.wal_seq
+
+    @property
+    def event_seq(self) -> int:
+        """Numbered events written."""
+        return self.state.event_seq
+
+    @property
+    def state_digest(self) -> int:
+        """Digest of the live orders."""
+        return self.state.state_digest
+
+    @property
+    def event_digest(self) -> int:
+        """Digest of all numbered events, in their order."""
+        return self.state.event_digest
+
+    @property
+    def live_order_count(self) -> int:
+        """Orders in the books."""
+        return self.state.live_order_count
+
+    @property
+    def last_session_id(self) -> int:
+        """Highest session id ever opened."""
+        return self.state.last_session_id
+
+    @property
+    def memory_bytes(self) -> int:
+        """Address space of pools and indexes; pages not yet used cost nothing."""
+        return engine_memory(self)
+
+
+# --- For the Python face --------------------------------------------------------------------------
+
+
+@cython.cfunc
+def events_bytes(window: WindowPtr) -> bytes:
+    """Return what has been written to a window that started at 0."""
+    return PyBytes_FromStringAndSize(
+        cython.cast(cython.p_char, cython.cast(cython.p_void, window.base)),
+        window.next * cython.sizeof(Event),
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def by_order_id(left: ConstVoidPtr, right: ConstVoidPtr) -> cython.int:
+    """Compare two order records, for qsort()."""
+    a: uint64_t = cython.cast(OrderRecordPtr, left).order_id
+    b: uint64_t = cython.cast(OrderRecordPtr, right).order_id
+    return (a > b) - (a < b)
+
+
+@cython.cfunc
+def best_price(engine: Engine, instrument_id: uint32_t, which: uint32_t) -> object:
+    """Return the price at the touch of one side, None when it is empty."""
+    side: SidePtr
+    slot: uint32_t = find_instrument(engine, instrument_id)
+    if slot == 0:
+        raise ValueError(f"instrument_id={instrument_id} is not defined")
+    side = side_at(engine, slot + which)
+    return key_of(side.side, side.best_key) if side.best_level != 0 else None
+
+
+@cython.cfunc
+def side_levels(engine: Engine, side: SidePtr, levels_max: uint32_t) -> list:
+    """Return the levels of a side for Python."""
+    count: uint32_t = side.level_count
+    out: DepthLevelPtr = cython.cast(DepthLevelPtr, malloc((count + 1) * cython.sizeof(DepthLevel)))
+    if out == cython.NULL:
+        raise MemoryError
+    count = fill_depth(engine, side, levels_max, out)
+    levels = [
+        (out[number].price_ticks, out[number].qty_lots, out[number].order_count)
+        for number in range(count)
+    ]
+    free(out)
+    return levels
+
+
+@cython.cfunc
+def engine_memory(engine: Engine) -> object:
+    """Return the size of everything that was taken from the kernel."""
+    total: uint64_t = (
+        engine.order_pool.capacity * cython.sizeof(Order)
+        + engine.level_pool.capacity * cython.sizeof(Level)
+        + engine.block_pool.capacity * cython.sizeof(Block)
+        + engine.session_pool.capacity * cython.sizeof(Session)
+        + engine.side_pool.capacity * cython.sizeof(BookSide)
+        + table_bytes(engine.by_client.mask)
+        + table_bytes(engine.by_order_id.mask)
+        + table_bytes(engine.by_session_id.mask)
+        + table_bytes(engine.by_instrument_id.mask)
+    )
+    return total
+
+
+@cython.cfunc
+def restore_engine(
+    engine: Engine, state: bytes, instruments: bytes, sessions: bytes, orders: bytes
+) -> object:
+    """Rebuild books, sessions and indexes, then compare them with the counters and the digest."""
+    saved: EngineStatePtr = cython.cast(
+        EngineStatePtr, cython.cast(cython.p_void, PyBytes_AS_STRING(state))
+    )
+    record: OrderRecordPtr
+    instrument: InstrumentRecordPtr = cython.cast(
+        InstrumentRecordPtr, cython.cast(cython.p_void, PyBytes_AS_STRING(instruments))
+    )
+    session_ids: Uint32Ptr = cython.cast(
+        Uint32Ptr, cython.cast(cython.p_void, PyBytes_AS_STRING(sessions))
+    )
+    symbol = cython.declare(uint64_t[2])
+    number: uint64_t
+    order_count: uint64_t = len(orders) // cython.sizeof(OrderRecord)
+    sorted_orders: bytearray = bytearray(orders)
+    records: OrderRecordPtr = cython.cast(
+        OrderRecordPtr,
+        cython.cast(cython.p_void, PyByteArray_AS_STRING(sorted_orders)),
+    )
+    session: uint32_t
+    slot: uint32_t
+    side_slot: uint32_t
+    side: SidePtr
+    level: uint32_t
+    key: int64_t
+
+    for number in range(len(instruments) // cython.sizeof(InstrumentRecord)):
+        memcpy(cython.address(symbol[0]), cython.address(instrument[number].symbol[0]), 16)
+        if (
+            instrument[number].instrument_id == 0
+            or find_instrument(engine, instrument[number].instrument_id) != 0
+            or not symbol_is_valid(symbol[0], symbol[1])
+        ):
+            raise ValueError(f"instrument {instrument[number].instrument_id} is not valid")
+        if not define_instrument(engine, instrument[number].instrument_id, symbol[0], symbol[1]):
+            raise MemoryError
+    for number in range(len(sessions) // cython.sizeof(uint32_t)):
+        if session_ids[number] == OPERATOR:
+            continue
+        if session_ids[number] == 0 or find_session(engine, session_ids[number]) != 0:
+            raise ValueError(f"session {session_ids[number]} is not valid")
+        if open_session(engine, session_ids[number]) == 0:
+            raise MemoryError
+
+    # By order_id, so that the sessions' lists ascend; move_to_place() sorts the queues.
+    qsort(records, order_count, cython.sizeof(OrderRecord), by_order_id)
+    for number in range(order_count):
+        record = cython.address(records[number])
+        slot = find_instrument(engine, record.instrument_id)
+        if (
+            slot == 0
+            or record.order_id == 0
+            or record.order_id >= saved.next_order_id
+            or record.priority == 0
+            or record.priority >= saved.next_priority
+            or record.leaves_lots == 0
+            or record.leaves_lots > record.qty_lots
+            or (record.side != BUY and record.side != SELL)
+            or (record.order_type != LIMIT and record.order_type != POST_ONLY)
+            or record.session_id == 0
+            or find_order(engine, record.order_id) != 0
+        ):
+            raise ValueError(f"order {record.order_id} is not valid")
+        session = find_session(engine, record.session_id)
+        if session == 0:
+            session = open_session(engine, record.session_id)
+            if session == 0:
+                raise MemoryError
+            session_at(engine, session).is_open = 0
+        if find_client(engine, session, record.client_order_id) != 0:
+            raise ValueError(f"order {record.order_id} has the client order id of another one")
+        side_slot = slot + record.side - BUY
+        side = side_at(engine, side_slot)
+        if not order_ready(engine, side):
+            raise MemoryError
+        key = key_of(record.side, record.price_ticks)
+        level = find_level(engine, side, key)
+        if level == 0:
+            level = add_level(engine, side_slot, key)
+        if level_at(engine, level).qty_lots > ALL_ONES - record.leaves_lots:
+            raise ValueError(f"order {record.order_id} overflows the quantity of its level")
+        append_order(engine, level, session, record)
+        move_to_place(engine, level)
+        engine.state.live_order_count += 1
+        engine.state.state_digest += order_term(
+            record.order_id,
+            record.priority,
+            record.leaves_lots,
+            place_word(record.instrument_id, record.side, record.price_ticks),
+        )
+    for name, found, expected in (
+        ("live_order_count", engine.state.live_order_count, saved.live_order_count),
+        ("session_count", engine.state.session_count, saved.session_count),
+        ("instrument_count", engine.state.instrument_count, saved.instrument_count),
+        ("state_digest", engine.state.state_digest, saved.state_digest),
+    ):
+        if found != expected:
+            raise ValueError(f"{name} is {found} after restoring, expected {expected}")
+    if engine.state.last_session_id > saved.last_session_id:
+        raise ValueError(f"session {engine.state.last_session_id} was never opened")
+    engine.state = saved[0]
+    return None
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def move_to_place(engine: Engine, level_slot: uint32_t) -> cython.void:
+    """Move the last order of a queue before those of higher priority: the queue is sorted by it."""
+    level: LevelPtr = level_at(engine, level_slot)
+    slot: uint32_t = level.tail
+    order: OrderPtr = order_at(engine, slot)
+    before: uint32_t = order.prev
+    after: uint32_t = 0
+    while before != 0 and order_at(engine, before).place > order.place:
+        after = before
+        before = order_at(engine, before).prev
+    if after == 0:
+        return
+    level.tail = order.prev
+    order_at(engine, order.prev).next = 0
+    order.prev = before
+    order.next = after
+    order_at(engine, after).prev = slot
+    if before != 0:
+        order_at(engine, before).next = slot
+    else:
+        level.head = slot
+
+
+# --- Invariants -----------------------------------------------------------------------------------
+
+
+@cython.cfunc
+def require(holds: cython.bint, invariant_text: str) -> object:
+    """Raise with the text of an invariant that does not hold."""
+    if not holds:
+        raise AssertionError(invariant_text)
+    return None
+
+
+@cython.cfunc
+def check_queue(
+    engine: Engine, level_slot: uint32_t, side_slot: uint32_t, key: int64_t, digest: Uint64Ptr
+) -> object:
+    """Check one level's queue; returns its order count and adds its orders' terms to the digest."""
+    level: LevelPtr = level_at(engine, level_slot)
+    side: SidePtr = side_at(engine, side_slot)
+    order: OrderPtr
+    slot: uint32_t = level.head
+    before: uint32_t = 0
+    count: uint64_t = 0
+    lots: uint64_t = 0
+    priority: uint64_t = 0
+    place: uint64_t = place_word(side.instrument_id, side.side, key_of(side.side, key))
+    require(level.key == key and level.side == side_slot, "a level knows its side and price")
+    require(slot != 0, "no level is empty")
+    while slot != 0:
+        require(slot < engine.order_pool.next_unused, "a queue holds slots that exist")
+        order = order_at(engine, slot)
+        require(order.level == level_slot, "an order is in the queue of its level")
+        require(order.prev == before, "a queue's links agree both ways")
+        require(0 < order.leaves_lots <= order.qty_lots, "0 < leaves <= quantity")
+        require(order.leaves_lots <= ALL_ONES - lots, "no level total overflows")
+        require(order.place >> 8 > priority, "a queue is in order of priority")
+        require(order.place >> 8 < engine.state.next_priority, "priorities were given out")
+        require(0 < order.order_id < engine.state.next_order_id, "order ids were given out")
+        require(find_order(engine, order.order_id) == slot, "an order is found by its order id")
+        require(
+            find_client(engine, order.session, order.client_order_id) == slot,
+            "an order is found by its session and client order id",
+        )
+        priority = order.place >> 8
+        lots += order.leaves_lots
+        count += 1
+        digest[0] += order_term(order.order_id, priority, order.leaves_lots, place)
+        before = slot
+        slot = order.next
+        require(count <= engine.state.live_order_count, "queues have no cycles")
+    require(level.tail == before, "a level's tail is its youngest order")
+    require(level.order_count == count, "a level counts its orders")
+    require(level.qty_lots == lots, "a level's total is the sum of its orders' open quantities")
+    return count
+
+
+@cython.cfunc
+def check_side(engine: Engine, side_slot: uint32_t, digest: Uint64Ptr) -> object:
+    """Check one side's levels; returns its order count."""
+    side: SidePtr = side_at(engine, side_slot)
+    block: BlockPtr
+    at: uint32_t
+    position: uint32_t
+    key: int64_t = 0
+    levels: uint64_t = 0
+    orders: object = 0
+    best: uint32_t = 0
+    for at in range(side.block_count):
+        block = block_at(engine, side.blocks[at])
+        require(block.slot == side.blocks[at], "a block knows its slot")
+        require(0 < block.count <= BLOCK_LEVELS, "no block is empty or overfull")
+        if at > 0:
+            require(side.separators[at] > key, "separators are above the block before")
+            require(side.separators[at] <= block.keys[0], "separators are not above their block")
+        for position in range(block.count):
+            require(levels == 0 or block.keys[position] > key, "a side's levels are in order")
+            key = block.keys[position]
+            best = block.levels[position]
+            levels += 1
+            orders += check_queue(engine, best, side_slot, key, digest)
+    require(side.level_count == levels, "a side counts its levels")
+    require(side.best_level == best, "a side knows its best level")
+    require(best == 0 or side.best_key == key, "a side knows its best price")
+    if side.block_count == 0:
+        require(side.top == cython.NULL, "an empty side has no top block")
+    else:
+        require(
+            side.top == block_at(engine, side.blocks[side.block_count - 1]),
+            "a side knows its top block",
+        )
+    return orders
+
+
+@cython.cfunc
+def check_sessions(engine: Engine) -> object:
+    """Check the sessions' lists; returns the number of orders on them."""
+    slot: uint64_t
+    session: SessionPtr
+    order: OrderPtr
+    at: uint32_t
+    before: uint32_t
+    count: uint64_t
+    total: uint64_t = 0
+    sessions: uint64_t = 0
+    order_id: uint64_t
+    for slot in range(1, engine.session_pool.next_unused):
+        session = session_at(engine, cython.cast(uint32_t, slot))
+        if session.session_id == 0:
+            continue
+        sessions += 1
+        require(session.session_id <= engine.state.last_session_id, "session ids were opened")
+        require(find_session(engine, session.session_id) == slot, "a session is found by its id")
+        require(session.is_open or session.order_count != 0, "a session is open or has live orders")
+        at = session.head
+        before = 0
+        count = 0
+        order_id = 0
+        while at != 0:
+            order = order_at(engine, at)
+            require(order.leaves_lots != 0, "a session's orders are live")
+            require(order.session == slot, "an order is on the list of its session")
+            require(order.session_prev == before, "a session's links agree both ways")
+            require(order.order_id > order_id, "a session's orders ascend by order id")
+            order_id = order.order_id
+            before = at
+            at = order.session_next
+            count += 1
+            require(count <= engine.state.live_order_count, "session lists have no cycles")
+        require(session.tail == before, "a session's tail is its youngest order")
+        require(session.order_count == count, "a session counts its orders")
+        total += count
+    require(sessions == engine.state.session_count, "sessions are counted")
+    require(engine.by_session_id.count == sessions, "the session index holds the sessions")
+    return total
+
+
+@cython.cfunc
+def check_pools(engine: Engine, level_count: uint64_t, block_count: uint64_t) -> object:
+    """Check that every slot is live or on its pool's free list."""
+    slot: uint32_t
+    count: uint64_t = 0
+    slot = engine.order_pool.free
+    while slot != 0:
+        require(order_at(engine, slot).leaves_lots == 0, "free order slots are empty")
+        slot = order_at(engine, slot).next
+        count += 1
+    require(engine.order_pool.live_count == engine.state.live_order_count, "the pool counts orders")
+    require(
+        engine.order_pool.live_count + count == engine.order_pool.next_unused - 1,
+        "every order slot is live or free",
+    )
+    count = 0
+    slot = engine.level_pool.free
+    while slot != 0:
+        slot = level_at(engine, slot).head
+        count += 1
+    require(engine.level_pool.live_count == level_count, "the pool counts levels")
+    require(
+        level_count + count == engine.level_pool.next_unused - 1, "every level slot is live or free"
+    )
+    count = 0
+    slot = engine.block_pool.free
+    while slot != 0:
+        slot = block_at(engine, slot).next_free
+        count += 1
+    require(engine.block_pool.live_count == block_count, "the pool counts blocks")
+    require(
+        block_count + count == engine.block_pool.next_unused - 1, "every block slot is live or free"
+    )
+    count = 0
+    slot = engine.session_pool.free
+    while slot != 0:
+        slot = session_at(engine, slot).head
+        count += 1
+    require(
+        engine.session_pool.live_count == engine.state.session_count, "the pool counts sessions"
+    )
+    require(
+        engine.session_pool.live_count + count == engine.session_pool.next_unused - 1,
+        "every session slot is live or free",
+    )
+    return None
+
+
+@cython.cfunc
+def check_index(index: IndexPtr, keys: uint64_t, name: str) -> object:
+    """Check that an index holds as many entries as there are keys, each reachable from its home."""
+    position: uint64_t
+    step: uint64_t
+    found: uint64_t = 0
+    for position in range(index.mask + 1):
+        if index.entries[position].slot == 0:
+            continue
+        found += 1
+        step = index.entries[position].tag & index.mask
+        while step != position:
+            require(index.entries[step].slot != 0, f"{name}: an entry is reachable from its home")
+            step = (step + 1) & index.mask
+    if index.old != cython.NULL:
+        for position in range(index.old_mask + 1):
+            if index.old[position].slot != 0 and index.old[position].slot != TOMBSTONE:
+                require(position >= index.cursor, f"{name}: nothing is left behind the cursor")
+                found += 1
+    require(index.count == found, f"{name}: the index counts its entries")
+    require(found == keys, f"{name}: the index holds what is live and nothing else")
+    return None
+
+
+@cython.cfunc
+def check_engine(engine: Engine) -> object:
+    """Check everything; the order is from the books outwards."""
+    digest: uint64_t = 0
+    book: uint32_t
+    orders: object = 0
+    levels: uint64_t = 0
+    blocks: uint64_t = 0
+    buy: SidePtr
+    sell: SidePtr
+    require(engine.phase == PHASE_IDLE, "no command is unfinished")
+    for book in range(2, 2 * engine.state.instrument_count + 2, 2):
+        buy = side_at(engine, book)
+        sell = side_at(engine, book + 1)
+        require(
+            find_instrument(engine, buy.instrument_id) == book
+            and sell.instrument_id == buy.instrument_id
+            and buy.side == BUY
+            and sell.side == SELL,
+            "an instrument is found by its id",
+        )
+        orders += check_side(engine, book, cython.address(digest))
+        orders += check_side(engine, book + 1, cython.address(digest))
+        levels += buy.level_count + sell.level_count
+        blocks += buy.block_count + sell.block_count
+        if buy.best_level != 0 and sell.best_level != 0:
+            require(key_of(BUY, buy.best_key) < key_of(SELL, sell.best_key), "no book is crossed")
+    require(orders == engine.state.live_order_count, "live orders are counted")
+    require(check_sessions(engine) == orders, "every live order is on its session's list")
+    check_pools(engine, levels, blocks)
+    check_index(cython.address(engine.by_client), orders, "by_client")
+    check_index(cython.address(engine.by_order_id), orders, "by_order_id")
+    check_index(cython.address(engine.by_session_id), engine.state.session_count, "by_session_id")
+    check_index(
+        cython.address(engine.by_instrument_id), engine.state.instrument_count, "by_instrument_id"
+    )
+    require(engine.state.state_digest == digest, "the state digest is that of the live orders")
+    require(engine.state.bought_lots == engine.state.sold_lots, "bought = sold")
+    require(
+        engine.state.order_count + 1 == engine.state.next_order_id, "accepted orders are counted"
+    )
+    return None
