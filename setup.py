@@ -47,6 +47,7 @@ COMPILED = [
         "bourse/journal/writer.py",
         "bourse/journal/reader.py",
         "bourse/journal/image.py",
+        "bourse/journal/apply.py",
         "bourse/daemon/matching_thread.py",
         "bourse/daemon/journal_thread.py",
         "bourse/daemon/gateway.py",

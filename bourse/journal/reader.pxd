@@ -26,7 +26,7 @@ cdef class Scanner:
     cdef readonly uint32_t chain_crc        # CRC of the last record
     cdef readonly uint32_t batch_left       # records that the last batch header announced, to come
     cdef readonly uint32_t header_seed      # what batch headers' CRCs begin with
-    cdef readonly int fault                 # why the last step was BAD or WRONG (reader.py, FAULTS)
+    cdef public int fault                   # why the last step was BAD or WRONG (reader.py, FAULTS)
     cdef uint64_t batch_bytes_left
     # The last record accepted; pointers into the buffer that advance() was given.
     cdef const Command *command

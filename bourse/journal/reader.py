@@ -68,8 +68,11 @@ FAULTS = {
     11: "the record has an unknown version or type (written by a newer release?)",
     12: "the record's length is not that of its type",
     13: "the batch's records are not as long as its header says",
+    14: "the record holds a command of a kind that is never logged",
+    15: "the digests in the record are not those of the replayed book",
+    16: "the replayed book is not that of the snapshot taken after this record",
 }
-"""What `Scanner.fault` means."""
+"""What `Scanner.fault` means; from 14 on set by who executes the records (apply.py)."""
 
 _BATCH_MAGIC = cython.declare(uint32_t, layout.BATCH_MAGIC)
 _BATCH_HEADER_SIZE = cython.declare(uint64_t, layout.BATCH_HEADER_SIZE)

@@ -27,9 +27,6 @@ PREALLOCATE_BYTES = 64 << 20
 RunItems = Callable[[memoryview, bool], int]
 """Takes items at the scanner's position, with a flag for the file's end; returns reader's step."""
 
-DIGEST = 8
-"""Step of a runner that executes: the digests of a record are not those of the replay."""
-
 
 class Ending(enum.Enum):
     """What a segment's end is."""
@@ -126,7 +123,7 @@ def walk(
         on_chunk: called with the offset that was reached, after each chunk.
 
     Raises:
-        CorruptError: there is damage in what was durable, or the replay's digests differ.
+        CorruptError: there is damage in what was durable, or `run` says WRONG.
         JournalError: the file cannot be read.
     """
     file = segment.file
@@ -148,13 +145,6 @@ def walk(
             found = f"there are zeros, and bytes again from {more_at} on"
         elif step == reader.WRONG:
             raise CorruptError(segment.path, bad_at, scanner.next_wal_seq, found)
-        elif step == DIGEST:
-            raise CorruptError(
-                segment.path,
-                bad_at,
-                scanner.next_wal_seq,
-                "the digests in the log are not those of the replayed book",
-            )
         proof_at = _find_proof(file, scanner, bad_at)
         if proof_at == 0:
             return _tail(scanner, _torn_bytes(file, bad_at), found)

@@ -41,7 +41,7 @@ checked by the engine that loads it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -270,25 +270,3 @@ def _check_parts(snapshot: Snapshot) -> None:
         raise ValueError("its instruments are not as many as its state counts")
     if not is_sorted_by_priority(snapshot.orders):
         raise ValueError("its orders are not sorted by priority")
-
-
-def newest_valid(
-    data_dir: Path, store_id: bytes, on_skip: Callable[[Path, str], None]
-) -> tuple[Path, Snapshot] | None:
-    """Load the newest snapshot that is valid and of this store.
-
-    Args:
-        data_dir: the data directory.
-        store_id: identity that a snapshot must have.
-        on_skip: told each newer file that is not used, and why.
-    """
-    for path in storage.list_snapshots(data_dir):
-        try:
-            snapshot = load(path)
-            if snapshot.store_id != store_id:
-                raise SnapshotError("it belongs to another data directory")
-        except SnapshotError as error:
-            on_skip(path, str(error))
-            continue
-        return path, snapshot
-    return None
