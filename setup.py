@@ -48,6 +48,7 @@ COMPILED = [
         "bourse/journal/reader.py",
         "bourse/journal/image.py",
         "bourse/journal/apply.py",
+        "bourse/daemon/shared.py",
         "bourse/daemon/matching_thread.py",
         "bourse/daemon/journal_thread.py",
         "bourse/daemon/gateway.py",

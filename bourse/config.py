@@ -64,6 +64,7 @@ RANGES = {
     "outbound_high_water_bytes": Range(4 * KIB, 16 * GIB),
     "outbound_max_bytes": Range(4 * KIB, 16 * GIB),
     "slow_reader_seconds": Range(1, 86_400),
+    "frame_seconds": Range(0.1, 3_600),
     "connections_max": Range(1, 1 << 20),
     "shutdown_seconds": Range(1, 3_600),
 }
@@ -108,6 +109,8 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """A session with more than this to be written is cut off."""
     slow_reader_seconds: float = 30.0
     """A session that takes nothing for this long, with bytes waiting, is cut off."""
+    frame_seconds: float = 5.0
+    """A session that leaves a frame unfinished for this long is closed."""
     connections_max: int = 16_384
     shutdown_seconds: float = 10.0
     """How long a stop waits for clients to take what is queued for them."""

@@ -44,6 +44,8 @@ class CommandKind(IntEnum):
     RESUME = 9  # reserved
     SNAPSHOT_MARK = 10
     DEPTH = 128
+    FENCE = 129
+    """Answered by an event of its own: everything before it has been matched."""
     STOP = 255
 
 
@@ -67,6 +69,7 @@ class EventKind(IntEnum):
     DEPTH_REPLY = 17
     SNAPSHOT_READY = 18
     STOPPED = 19
+    FENCE = 20
 
 
 class Reason(IntEnum):

@@ -59,7 +59,7 @@ _BAD_FRAME = cython.declare(cython.int, 4)
 _PRICE_TICKS = cython.declare(int64_t, 100)
 _BUFFER_BYTES = cython.declare(cython.size_t, 1 << 20)
 # A spin that never yields starves the other spinners of a small machine.
-_POLLS_PER_YIELD = cython.declare(cython.int, 64)
+_POLLS_PER_YIELD = cython.declare(cython.int, 1)
 _POLLS_PER_RETURN = cython.declare(cython.longlong, 1 << 22)
 
 # Stages of a round trip.

@@ -1,0 +1,263 @@
+"""The daemon from start to end: what is opened in which order, what stops it, how it leaves.
+
+Order of a start: log, listening address, data directory and its lock, recovery, threads, first
+commands,
+admin socket, ready. A step that fails undoes the ones before it; nothing is written to the log
+before
+recovery has read all of it.
+
+Order of a stop (SIGTERM, SIGINT, admin `shutdown`): stop accepting and reading, end the sessions in
+the log,
+drain the rings, commit, send what clients are owed, close, exit 0. A second signal stops waiting
+for clients.
+
+Exit codes: 0 stopped as asked, 70 a bug (see the log), 74 the disk failed; before the start:
+errors.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import uvloop
+
+from bourse.config import DaemonConfig
+from bourse.daemon.admin_server import AdminServer, bind_admin_socket
+from bourse.daemon.clock import wall_ns
+from bourse.daemon.logs import open_log
+from bourse.daemon.pipeline import Pipeline
+from bourse.daemon.snapshots import Snapshots
+from bourse.daemon.store import Store, open_store
+from bourse.daemon.views import Views
+from bourse.errors import OwnershipError, UsageError
+
+EXIT_OK = 0
+EXIT_BUG = 70  # EX_SOFTWARE
+EXIT_DISK = 74  # EX_IOERR
+LISTEN_BACKLOG = 1024
+
+
+class Banner(msgspec.Struct, frozen=True):
+    """What a daemon says of itself once it is ready."""
+
+    listen: str
+    admin: str
+    data: str
+    durability: str
+    poll: str
+    symbol: str
+    recovered_wal_seq: int
+    pid: int
+    report: list[str]
+    """What recovery did, in sentences."""
+
+
+def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
+    """Serve until told to stop.
+
+    Args:
+        config: what to serve, where and how.
+        ready: called once, when clients are served.
+
+    Returns:
+        The process's exit code.
+
+    Raises:
+        BourseError: the daemon cannot start; nothing was changed.
+    """
+    log = open_log(config.log_file)
+    listener = _bind(config.listen_address)
+    try:
+        store = open_store(config)
+        try:
+            admin_listener = bind_admin_socket(Path(config.admin))
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                daemon = Daemon(config, store, log)
+                return runner.run(daemon.serve(listener, admin_listener, ready))
+        finally:
+            store.close()
+    finally:
+        listener.close()
+
+
+def _bind(address: tuple[str, int]) -> socket.socket:
+    """Bind the address of the gateway, not listening yet.
+
+    Raises:
+        OwnershipError: it is taken.
+        UsageError: it is not an address of this machine.
+    """
+    host, port = address
+    try:
+        family, kind, protocol, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol)
+    except OSError as error:
+        raise UsageError(
+            f"cannot listen on {host}: {error.strerror}; choose another with --listen"
+        ) from error
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+        # Listening now, so that two daemons cannot both bind the port; nobody is accepted before
+        # the end of recovery.
+        listener.listen(LISTEN_BACKLOG)
+    except OSError as error:
+        listener.close()
+        taken = error.errno in (98,)  # EADDRINUSE
+        kind_of_error = OwnershipError if taken else UsageError
+        reason = "another program listens there" if taken else error.strerror
+        raise kind_of_error(
+            f"cannot listen on {host}:{port}: {reason}; choose another with --listen HOST:PORT (port 0 picks a free one)"
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _address_text(listener: socket.socket) -> str:
+    """Write a socket's own address as HOST:PORT."""
+    host, port = listener.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class Daemon:
+    """One run of the daemon on its event loop."""
+
+    def __init__(self, config: DaemonConfig, store: Store, log: Any) -> None:
+        self._config = config
+        self._store = store
+        self._log = log
+        self._stopped: asyncio.Event = asyncio.Event()
+        self._matched: asyncio.Event = asyncio.Event()
+        self._hurry: asyncio.Event = asyncio.Event()
+        self._stop_reason = ""
+        self._admin: AdminServer | None = None
+        self._gateway: Any = None
+
+    async def serve(
+        self,
+        listener: socket.socket,
+        admin_listener: socket.socket,
+        ready: Callable[[Banner], None],
+    ) -> int:
+        """Start everything, wait for a reason to stop, stop everything."""
+        config = self._config
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(self._on_loop_error)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        started_ns = wall_ns()
+        listen = _address_text(listener)
+        pipeline = Pipeline(config, self._store, loop, self._log)
+        gateway = pipeline.gateway
+        self._gateway = gateway
+        gateway.on_failure = self._on_disk_error
+        gateway.on_stopped = self._matched.set
+        await pipeline.start()
+        snapshots = Snapshots(pipeline, self._log)
+        views = Views(pipeline, snapshots, listen, started_ns, self._ask_stop)
+        self._admin = AdminServer(
+            admin_listener,
+            Path(config.admin),
+            config.instance,
+            views.handlers,
+            views.builders,
+            self._log,
+        )
+        await self._admin.start()
+        server = await loop.create_server(gateway.new_protocol, sock=listener)
+        banner = Banner(
+            listen=listen,
+            admin=config.admin,
+            data=config.data,
+            durability=config.durability.label,
+            poll=config.poll.label,
+            symbol=config.symbol,
+            recovered_wal_seq=self._store.recovered_wal_seq,
+            pid=os.getpid(),
+            report=self._store.report,
+        )
+        for line in banner.report:
+            self._log.info("%s", line)
+        self._log.info(
+            "ready: %s on %s, policy %s, poll %s, record %d, pid %d",
+            banner.symbol,
+            banner.listen,
+            banner.durability,
+            banner.poll,
+            banner.recovered_wal_seq,
+            banner.pid,
+        )
+        ready(banner)
+        await self._stopped.wait()
+        self._log.info("stopping: %s", self._stop_reason)
+        server.close()
+        await snapshots.finish()
+        gateway.stop()
+        await self._matched.wait()
+        await self._drain(gateway)
+        await pipeline.join()
+        await self._admin.stop()
+        self._log.info("stopped at record %d, event %d", gateway.wal_seq, gateway.event_seq)
+        return EXIT_OK
+
+    async def _drain(self, gateway: Any) -> None:
+        """Give clients time to take what is queued for them, then drop the connections."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._config.shutdown_seconds
+        while gateway.queued_bytes() and loop.time() < deadline_s and not self._hurry.is_set():
+            await asyncio.sleep(0.01)
+        if gateway.queued_bytes():
+            self._log.warning("%d bytes were not taken by clients", gateway.queued_bytes())
+        gateway.abort_all()
+        await asyncio.sleep(0)
+
+    def _ask_stop(self, reason: str) -> None:
+        if self._stopped.is_set():
+            self._hurry.set()
+        self._stop_reason = self._stop_reason or reason
+        self._stopped.set()
+
+    def _on_signal(self, number: int) -> None:
+        self._ask_stop(signal.Signals(number).name)
+
+    def _on_disk_error(self, error: int) -> None:
+        """Nothing that is not durable may leave: no draining, no closing words to clients."""
+        self._log.critical(
+            "the disk failed: %s (errno %d); nothing was acknowledged after record %d. "
+            "Mend the disk and start again: recovery believes only what it reads back",
+            os.strerror(error),
+            error,
+            self._durable_seq(),
+        )
+        self._leave(EXIT_DISK)
+
+    def _durable_seq(self) -> int:
+        return int(self._gateway.counters["durable_seq"]) if self._gateway is not None else 0
+
+    def _on_loop_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Something was raised where nobody waits.
+
+        A bug. Committed state is safe; going on might not be.
+        """
+        error = context.get("exception")
+        self._log.critical("bug: %s", context.get("message"), exc_info=error)
+        self._leave(EXIT_BUG)
+
+    def _leave(self, code: int) -> None:
+        """End the process at once; the threads own no state that is not in the log."""
+        if self._admin is not None:
+            self._admin.unlink()
+        with contextlib.suppress(Exception):
+            for handler in self._log.handlers:
+                handler.flush()
+        os._exit(code)

@@ -1,0 +1,407 @@
+"""The matcher thread: commands in, records to the journal, events out; without the GIL, without
+allocation.
+
+    command ring ──► take a group ──► 1. hand its records to the journal ring      (record before
+    match)
+                                      2. execute one by one into the event ring
+                                      3. publish, ring the gateway's bell
+
+A group is what is there, at most GROUP_MAX commands. It ends before a command whose record carries
+the digests
+(every CHECKPOINT_INTERVAL-th), because those are the digests before that command.
+
+A command whose events do not fit into the event ring publishes what it has and waits for room; its
+record is
+with the journal already, so the release gate opens and the gateway makes room.
+
+Waiting: `busy` spins and yields, `adaptive` spins for SPIN_NS and then parks, `block` parks at
+once.
+"""
+
+import cython
+from cython.cimports.bourse.core.atomics import (
+    cpu_relax,
+    store_relaxed,
+    store_release,
+    yield_cpu,
+)
+from cython.cimports.bourse.core.engine import Engine
+from cython.cimports.bourse.core.parking import (
+    doorbell_arm,
+    doorbell_disarm,
+    doorbell_ring,
+    doorbell_sleep,
+)
+from cython.cimports.bourse.core.records import Command, Event, EventWindow
+from cython.cimports.bourse.core.ring import (
+    Ring,
+    RingMemory,
+    ring_publish,
+    ring_ready,
+    ring_ready_now,
+    ring_release,
+    ring_room,
+    ring_slot,
+)
+from cython.cimports.bourse.daemon.shared import (
+    DEPTH_LEVELS_MAX,
+    DepthBuffer,
+    Shared,
+    SharedMemory,
+    SnapshotImage,
+    mono_ns,
+    short_slice,
+)
+from cython.cimports.bourse.journal.writer import JournalSlot
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memset
+
+from bourse.domain import CommandKind, EventKind, PollMode
+from bourse.journal.format import CHECKPOINT_INTERVAL
+
+GROUP_MAX = 64
+"""Commands between two looks at the rings' other sides.
+
+One publish and one clock read are shared by as many.
+"""
+SPIN_NS = 50_000
+"""How long `adaptive` spins before it parks: about what waking an idle virtual CPU costs."""
+YIELD_POLLS = 64
+"""Polls between two sched_yield.
+
+Three spinners on two cores starve each other otherwise (measured).
+"""
+JOURNAL_SLOT_BYTES = cython.sizeof(JournalSlot)
+"""What one slot of the journal ring takes."""
+
+_GROUP_MAX = cython.declare(cython.int, GROUP_MAX)
+_SPIN_NS = cython.declare(cython.longlong, SPIN_NS)
+_YIELD_POLLS = cython.declare(cython.int, YIELD_POLLS)
+_CHECKPOINT_INTERVAL = cython.declare(cython.ulonglong, CHECKPOINT_INTERVAL)
+_BLOCK = cython.declare(cython.int, PollMode.BLOCK)
+_BUSY = cython.declare(cython.int, PollMode.BUSY)
+_FIRST_READ = cython.declare(cython.int, CommandKind.DEPTH)
+_DEPTH = cython.declare(cython.int, CommandKind.DEPTH)
+_FENCE = cython.declare(cython.int, CommandKind.FENCE)
+_STOP = cython.declare(cython.int, CommandKind.STOP)
+_SNAPSHOT_MARK = cython.declare(cython.int, CommandKind.SNAPSHOT_MARK)
+_EVENT_DEPTH_REPLY = cython.declare(cython.int, EventKind.DEPTH_REPLY)
+_EVENT_SNAPSHOT_READY = cython.declare(cython.int, EventKind.SNAPSHOT_READY)
+_EVENT_FENCE = cython.declare(cython.int, EventKind.FENCE)
+_EVENT_STOPPED = cython.declare(cython.int, EventKind.STOPPED)
+
+
+@cython.final
+@cython.cclass
+class MatchingThread:
+    """Owner of the engine; `run()` is the thread's body and returns after a STOP command.
+
+    Obligations: every ring and the shared memory outlive the thread; nobody else touches the engine
+    between the thread's start and its end.
+    """
+
+    engine: Engine
+    commands: RingMemory
+    events: RingMemory
+    journal: RingMemory
+    memory: SharedMemory
+    poll_mode: cython.int
+    journaled: cython.bint
+    # Positions, owned by this thread.
+    command_head: uint64_t
+    journal_next: uint64_t
+    window: EventWindow
+
+    def __init__(
+        self,
+        engine: Engine,
+        commands: RingMemory,
+        events: RingMemory,
+        journal: RingMemory,
+        memory: SharedMemory,
+        poll_mode: cython.int,
+        journaled: cython.bint,
+    ):
+        if (
+            engine is None
+            or commands is None
+            or events is None
+            or journal is None
+            or memory is None
+        ):
+            raise TypeError("an engine, three rings and the shared memory are needed")
+        self.engine = engine
+        self.commands = commands
+        self.events = events
+        self.journal = journal
+        self.memory = memory
+        self.poll_mode = poll_mode
+        self.journaled = journaled
+
+    def run(self) -> None:
+        """Serve until STOP; never holds the GIL meanwhile."""
+        with cython.nogil:
+            short_slice()
+            self._run()
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _run(self) -> cython.void:
+        commands: cython.pointer[Ring] = self.commands.ring
+        events: cython.pointer[Ring] = self.events.ring
+        shared: cython.pointer[Shared] = self.memory.shared
+        ready: uint64_t
+        running: cython.bint = True
+        self.command_head = commands.head
+        self.journal_next = self.journal.ring.tail
+        self.window.base = cython.cast(cython.pointer[Event], events.slots)
+        self.window.mask = events.mask
+        self.window.next = events.tail
+        self.window.limit = events.tail
+        while running:
+            ready = ring_ready(commands, self.command_head)
+            if ready == 0:
+                ready = self._wait_for_commands()
+            if ready > cython.cast(uint64_t, _GROUP_MAX):
+                ready = _GROUP_MAX
+            running = self._serve(ready)
+        store_release(cython.address(shared.matcher_done), 1)
+        doorbell_ring(cython.address(shared.journal_bell))
+        doorbell_ring(cython.address(shared.gateway_bell))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _wait_for_commands(self) -> uint64_t:
+        """Return how many commands are ready: at least one."""
+        commands: cython.pointer[Ring] = self.commands.ring
+        shared: cython.pointer[Shared] = self.memory.shared
+        polls: cython.int = 0
+        ready: uint64_t
+        deadline_ns: int64_t = 0
+        while True:
+            ready = ring_ready(commands, self.command_head)
+            if ready:
+                return ready
+            if self.poll_mode != _BLOCK:
+                cpu_relax()
+                polls += 1
+                if polls < _YIELD_POLLS:
+                    continue
+                polls = 0
+                if self.poll_mode == _BUSY:
+                    yield_cpu()
+                    continue
+                if deadline_ns == 0:
+                    deadline_ns = mono_ns() + _SPIN_NS
+                if mono_ns() < deadline_ns:
+                    yield_cpu()
+                    continue
+                deadline_ns = 0
+            doorbell_arm(cython.address(shared.matcher_bell))
+            if ring_ready_now(commands, self.command_head) == 0:
+                doorbell_sleep(cython.address(shared.matcher_bell), -1)
+            doorbell_disarm(cython.address(shared.matcher_bell))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _serve(self, count: uint64_t) -> cython.bint:
+        """Serve up to `count` ready commands as one group; False after STOP."""
+        commands: cython.pointer[Ring] = self.commands.ring
+        events: cython.pointer[Ring] = self.events.ring
+        shared: cython.pointer[Shared] = self.memory.shared
+        command: cython.pointer[Command]
+        head: cython.pointer[Event]
+        heads: uint64_t[64]
+        head_count: cython.int = 0
+        position: uint64_t
+        start: uint64_t
+        matched_ns: int64_t
+        index: cython.int
+        running: cython.bint = True
+        dequeued_ns: int64_t = mono_ns()
+        if self.journaled:
+            count = self._record(count)
+        for position in range(self.command_head, self.command_head + count):
+            command = cython.cast(cython.pointer[Command], ring_slot(commands, position))
+            # Room for a head, so that it can be stamped below; the engine asks for the rest.
+            self._wait_for_room(1)
+            start = self.window.next
+            if command.kind < _FIRST_READ:
+                if not self.engine.execute(command, cython.address(self.window)):
+                    self._publish_events()
+                    self._wait_for_room(1)
+                    while not self.engine.resume(cython.address(self.window)):
+                        self._publish_events()
+                        self._wait_for_room(1)
+                else:
+                    heads[head_count] = start
+                    head_count += 1
+                if command.kind == _SNAPSHOT_MARK:
+                    self._copy_image()
+            elif command.kind == _DEPTH:
+                self._reply_depth(command)
+            elif command.kind == _FENCE:
+                self._emit(_EVENT_FENCE).order_id = command.order_id
+            elif command.kind == _STOP:
+                self._emit(_EVENT_STOPPED)
+                running = False
+        self.command_head += count
+        ring_release(commands, self.command_head)
+        matched_ns = mono_ns()
+        for index in range(head_count):
+            # What had to be published early, for want of room, belongs to the gateway already.
+            if heads[index] >= events.tail:
+                head = cython.address(self.window.base[heads[index] & self.window.mask])
+                head.leaves_lots = matched_ns
+                head.spare = cython.cast(uint32_t, matched_ns - dequeued_ns)
+        store_relaxed(cython.address(shared.matched_seq), self.engine.state.wal_seq)
+        self._publish_events()
+        return running
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _record(self, count: uint64_t) -> uint64_t:
+        """Hand the group's records to the journal; returns how many commands the group has then."""
+        commands: cython.pointer[Ring] = self.commands.ring
+        journal: cython.pointer[Ring] = self.journal.ring
+        command: cython.pointer[Command]
+        slot: cython.pointer[JournalSlot]
+        taken: uint64_t
+        wal_seq: uint64_t = self.engine.state.wal_seq
+        next_position: uint64_t = self.journal_next
+        for taken in range(count):
+            command = cython.cast(
+                cython.pointer[Command], ring_slot(commands, self.command_head + taken)
+            )
+            if command.kind >= _FIRST_READ:
+                continue
+            if (wal_seq + 1) % _CHECKPOINT_INTERVAL == 0 and taken > 0:
+                # Its record carries the digests of now; they are not known before the group is
+                # executed.
+                count = taken
+                break
+            if ring_room(journal, next_position, 1) == 0:
+                if taken > 0:
+                    count = taken
+                    break
+                self._wait_for_journal(next_position)
+            wal_seq += 1
+            slot = cython.cast(cython.pointer[JournalSlot], ring_slot(journal, next_position))
+            slot.wal_seq = wal_seq
+            slot.state_digest = self.engine.state.state_digest
+            slot.event_digest = self.engine.state.event_digest
+            slot.event_seq = self.engine.state.event_seq
+            slot.command = command[0]
+            next_position += 1
+        if next_position != self.journal_next:
+            self.journal_next = next_position
+            ring_publish(journal, next_position)
+            doorbell_ring(cython.address(self.memory.shared.journal_bell))
+        return count
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _wait_for_journal(self, next_position: uint64_t) -> cython.void:
+        """Wait until the journal ring has room; the disk decides how long."""
+        while ring_room(self.journal.ring, next_position, 1) == 0:
+            self._pause()
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _wait_for_room(self, wanted: uint64_t) -> cython.void:
+        """Make the event window as wide as the ring has room; waits for at least one slot."""
+        room: uint64_t = ring_room(self.events.ring, self.window.next, wanted)
+        while room == 0:
+            # What is finished must be visible, or the gateway has nothing to make room with.
+            self._publish_events()
+            self._pause()
+            room = ring_room(self.events.ring, self.window.next, wanted)
+        self.window.limit = self.window.next + room
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _publish_events(self) -> cython.void:
+        if self.events.ring.tail != self.window.next:
+            ring_publish(self.events.ring, self.window.next)
+            doorbell_ring(cython.address(self.memory.shared.gateway_bell))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _pause(self) -> cython.void:
+        """Wait a little for another thread: back-pressure, not the normal way."""
+        polls: cython.int
+        if self.poll_mode == _BUSY:
+            for polls in range(_YIELD_POLLS):
+                cpu_relax()
+            yield_cpu()
+        else:
+            # Nobody rings for room: a bell at each release would wake a matcher that waits for
+            # commands.
+            doorbell_arm(cython.address(self.memory.shared.matcher_bell))
+            doorbell_sleep(cython.address(self.memory.shared.matcher_bell), 50_000)
+            doorbell_disarm(cython.address(self.memory.shared.matcher_bell))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _emit(self, kind: cython.int) -> cython.pointer[Event]:
+        """Append a bookkeeping event; room for one was made by the caller."""
+        event: cython.pointer[Event] = cython.address(
+            self.window.base[self.window.next & self.window.mask]
+        )
+        memset(event, 0, cython.sizeof(Event))
+        event.kind = kind
+        event.sequence = self.engine.state.wal_seq
+        self.window.next += 1
+        return event
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _reply_depth(self, command: cython.pointer[Command]) -> cython.void:
+        """Copy the book's best levels into the buffer that the command names."""
+        buffer: cython.pointer[DepthBuffer] = cython.address(
+            self.memory.depth_buffers[command.order_id]
+        )
+        levels: uint32_t = cython.cast(uint32_t, command.qty_lots)
+        event: cython.pointer[Event]
+        if levels > DEPTH_LEVELS_MAX:
+            levels = DEPTH_LEVELS_MAX
+        buffer.state = self.engine.state
+        buffer.unknown_instrument = self.engine.depth(
+            command.instrument_id,
+            levels,
+            buffer.bids,
+            cython.address(buffer.bid_count),
+            buffer.asks,
+            cython.address(buffer.ask_count),
+            cython.address(buffer.bid_levels),
+            cython.address(buffer.ask_levels),
+        )
+        event = self._emit(_EVENT_DEPTH_REPLY)
+        event.order_id = command.order_id
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _copy_image(self) -> cython.void:
+        """Copy the state as of the mark into the memory that the gateway lent."""
+        image: cython.pointer[SnapshotImage] = cython.address(self.memory.image)
+        started_ns: int64_t = mono_ns()
+        image.state = self.engine.state
+        image.order_count = self.engine.export_orders(image.orders, image.order_capacity)
+        image.session_count = self.engine.export_sessions(image.sessions, image.session_capacity)
+        image.instrument_count = self.engine.export_instruments(
+            image.instruments, image.instrument_capacity
+        )
+        image.pause_ns = mono_ns() - started_ns
+        self._wait_for_room(1)
+        self._emit(_EVENT_SNAPSHOT_READY)

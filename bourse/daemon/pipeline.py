@@ -1,0 +1,162 @@
+"""Every stage of the exchange and how they are wired, in the order of the data's way.
+
+    sockets ─► gateway ─► command ring ─► matcher ─► event ring ─► gateway ─► sockets
+                                             │
+                                             └─► journal ring ─► journal thread ─► disk
+
+Three threads: the event loop's (gateway, admin), the matcher's and the journal's. The last two are
+compiled and
+never hold the GIL.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+from bourse.core.histogram import Histogram
+from bourse.core.records import Command
+from bourse.core.ring import RingMemory
+from bourse.daemon.gateway import Gateway
+from bourse.daemon.journal_thread import JournalThread
+from bourse.daemon.matching_thread import JOURNAL_SLOT_BYTES, MatchingThread
+from bourse.daemon.shared import SharedMemory
+from bourse.domain import (
+    INSTRUMENT_ID,
+    OPERATOR_SESSION_ID,
+    CommandFlag,
+    CommandKind,
+    Durability,
+)
+
+if TYPE_CHECKING:
+    from bourse.config import DaemonConfig
+    from bourse.daemon.store import Store
+
+RECORD_BYTES = 64
+
+
+class Pipeline:
+    """The stages of one daemon; owns their memory for as long as the threads run."""
+
+    def __init__(
+        self,
+        config: DaemonConfig,
+        store: Store,
+        loop: asyncio.AbstractEventLoop,
+        log: logging.Logger,
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.sync_ns = Histogram()
+        self._log = log
+        journaled = config.durability is not Durability.MEMORY
+
+        # 1. What the stages say to each other: rings, and the cells beside them.
+        self._eventfd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self.memory = SharedMemory(self._eventfd)
+        self.commands = RingMemory(config.command_ring_count, RECORD_BYTES)
+        self.events = RingMemory(config.event_ring_count, RECORD_BYTES)
+        self.records = RingMemory(config.journal_ring_count if journaled else 2, JOURNAL_SLOT_BYTES)
+
+        # 2. Command ring to event ring.
+        self._matching = MatchingThread(
+            store.engine,
+            self.commands,
+            self.events,
+            self.records,
+            self.memory,
+            config.poll,
+            journaled,
+        )
+        self._threads = [threading.Thread(target=self._matching.run, name="matcher", daemon=True)]
+
+        # 3. Journal ring to disk.
+        if journaled:
+            assert store.writer is not None
+            self._journal = JournalThread(
+                store.writer,
+                self.records,
+                self.memory,
+                self.sync_ns,
+                store.segment_fd,
+                store.segment_bytes,
+                config.durability,
+                config.poll,
+                config.async_interval_ms,
+            )
+            self._threads.append(
+                threading.Thread(target=self._journal.run, name="journal", daemon=True)
+            )
+
+        # 4. Sockets to command ring, event ring to sockets.
+        self.gateway = Gateway(
+            loop,
+            log,
+            self.commands,
+            self.events,
+            self.memory,
+            self._eventfd,
+            config,
+            store.engine.wal_seq,
+            store.engine.event_seq,
+            max(store.engine.last_session_id, OPERATOR_SESSION_ID) + 1,
+        )
+
+    @property
+    def failed_errno(self) -> int:
+        """Errno of the disk error that stopped the journal, or 0."""
+        return self.memory.failed_errno
+
+    async def start(self) -> None:
+        """Start the threads.
+
+        Log what a new or restarted store needs; return when that is released.
+        """
+        first = self._first_commands()
+        for thread in self._threads:
+            thread.start()
+        self.gateway.start()
+        for command in first:
+            self.gateway.submit(command.pack())
+        target = self.store.recovered_wal_seq + len(first)
+        while self.gateway.wal_seq < target:
+            await asyncio.sleep(0.001)
+
+    def _first_commands(self) -> list[Command]:
+        """Return what must be in the log before the first client.
+
+        Definitions, and the end of dead sessions.
+        """
+        commands = []
+        store = self.store
+        if store.is_new:
+            symbol = self.config.symbol.encode("ascii").ljust(16, b"\0")
+            commands.append(
+                Command(
+                    kind=CommandKind.INSTRUMENT_DEFINE,
+                    session_id=OPERATOR_SESSION_ID,
+                    instrument_id=INSTRUMENT_ID,
+                    client_order_id=int.from_bytes(symbol[:8], "little"),
+                    order_id=int.from_bytes(symbol[8:], "little"),
+                )
+            )
+        commands.extend(
+            Command(
+                kind=CommandKind.SESSION_END,
+                session_id=session_id,
+                flags=CommandFlag.CANCEL_ORDERS if self.config.cancel_on_disconnect else 0,
+            )
+            for session_id in store.engine.sessions()
+            if session_id != OPERATOR_SESSION_ID
+        )
+        return commands
+
+    async def join(self) -> None:
+        """Wait until both threads have ended; they do after the gateway's stop()."""
+        while any(thread.is_alive() for thread in self._threads):
+            await asyncio.sleep(0.001)
+        os.close(self._eventfd)

@@ -1,0 +1,115 @@
+# What the gateway, the matcher and the journal thread say to each other beside the rings.
+#
+# One writer a group; groups are 128 bytes apart. Cursors are published with release (or seq_cst where a doorbell
+# follows) and read with acquire; counters for display are read relaxed.
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from bourse.core.parking cimport Doorbell
+from bourse.core.records cimport DepthLevel, EngineState, InstrumentRecord, OrderRecord
+
+cdef extern from * nogil:
+    """
+    #include <stdint.h>
+    #include <sys/socket.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+    #include <time.h>
+    static inline ssize_t bourse_send(int fd, const void *data, size_t size) {
+        return send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    struct bourse_sched_attr {
+        uint32_t size, policy;
+        uint64_t flags;
+        int32_t nice;
+        uint32_t priority;
+        uint64_t runtime, deadline, period;
+    };
+    static inline void bourse_short_slice(void) {
+        /* sched_setattr(2): sched_runtime of a SCHED_OTHER thread is its slice, from Linux 6.12 on; ignored before. */
+        struct bourse_sched_attr attr = { sizeof attr, 0, 0, 0, 0, 100000, 0, 0 };
+        syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0);
+        if (attr.policy == 0) {
+            attr.runtime = 100000;
+            syscall(SYS_sched_setattr, 0, &attr, 0);
+        }
+    }
+    static inline int64_t bourse_mono_ns(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_MONOTONIC, &t);
+        return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
+    }
+    static inline int64_t bourse_wall_ns(void) {
+        struct timespec t;
+        clock_gettime(CLOCK_REALTIME, &t);
+        return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
+    }
+    """
+    Py_ssize_t socket_send "bourse_send"(int fd, const void *data, size_t size)
+    # Ask for the shortest time slice (0.1 ms): a thread that spins must not keep one that has work, such as
+    # the one whose fdatasync has just returned, off the CPU for the scheduler's usual 3 ms.
+    void short_slice "bourse_short_slice"()
+    int64_t mono_ns "bourse_mono_ns"()
+    int64_t wall_ns "bourse_wall_ns"()
+
+
+cdef enum:
+    DEPTH_LEVELS_MAX = 256
+    DEPTH_BUFFERS = 4
+
+
+cdef struct DepthBuffer:            # written by the matcher between a depth command and its reply
+    EngineState state
+    uint32_t bid_count
+    uint32_t ask_count
+    uint32_t bid_levels
+    uint32_t ask_levels
+    uint32_t unknown_instrument
+    uint32_t spare
+    DepthLevel bids[256]
+    DepthLevel asks[256]
+
+
+cdef struct SnapshotImage:          # memory of the gateway's, lent to the matcher from the mark to SNAPSHOT_READY
+    EngineState state
+    OrderRecord *orders
+    uint64_t order_capacity
+    uint64_t order_count            # 2**64 - 1: the capacity was too small
+    uint32_t *sessions              # ids of the open sessions
+    uint64_t session_capacity
+    uint64_t session_count
+    InstrumentRecord *instruments
+    uint64_t instrument_capacity
+    uint64_t instrument_count
+    int64_t pause_ns
+
+
+cdef struct Shared:
+    # The journal thread writes:
+    uint64_t written_seq
+    uint64_t durable_seq
+    uint64_t durable_ns             # monotonic time of the last durable_seq (async: written_seq)
+    uint64_t failed_errno           # 0, or why the journal stopped for ever
+    uint64_t journal_done           # 1 after everything is on disk and the thread is leaving
+    uint64_t batches
+    uint64_t syncs
+    uint64_t last_batch_records
+    uint64_t written_bytes
+    uint64_t segment_used_bytes
+    uint64_t segment_size_bytes
+    uint64_t pad0[21]
+    # The matcher writes:
+    uint64_t matched_seq
+    uint64_t matcher_done
+    uint64_t pad1[30]
+    # Anybody may ring:
+    Doorbell gateway_bell
+    Doorbell matcher_bell
+    Doorbell journal_bell
+
+
+cdef class SharedMemory:
+    cdef Shared *shared
+    cdef DepthBuffer *depth_buffers
+    cdef SnapshotImage image
+    cdef int64_t last_pause_ns

@@ -1,0 +1,142 @@
+"""Snapshots by command: a mark in the log, a copy between two commands, a file written beside the
+trading.
+
+1. lend memory for the image, touched beforehand, so that the matcher only copies
+2. SNAPSHOT_MARK through the command ring; the matcher copies its live records and goes on
+3. when the mark is durable: sort, checksum, write, sync and rename, in a thread of its own
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bourse.admin import messages
+from bourse.admin.messages import ErrorCode
+from bourse.core.records import ENGINE_STATE
+from bourse.daemon.clock import mono_ns
+from bourse.domain import Durability
+from bourse.errors import AdminError, JournalError
+from bourse.journal import snapshot as files
+from bourse.journal import storage
+
+if TYPE_CHECKING:
+    from bourse.daemon.pipeline import Pipeline
+
+ORDER_SLACK = 4096
+"""Orders that may arrive between asking how many there are and the mark."""
+ATTEMPTS = 5
+"""Each doubles the memory.
+
+A book that outgrows that many is growing faster than memory is touched.
+"""
+LISTED_MAX = 20
+
+
+class Snapshots:
+    """Takes snapshots, one at a time, and knows those that there are."""
+
+    def __init__(self, pipeline: Pipeline, log: logging.Logger) -> None:
+        self._pipeline = pipeline
+        self._log = log
+        self._lock = asyncio.Lock()
+        self._data_dir = Path(pipeline.config.data)
+        self.listed: list[messages.SnapshotInfo] = []
+        """The newest ones, newest first."""
+        if pipeline.config.durability is not Durability.MEMORY:
+            self._list()
+
+    async def take(self) -> messages.SnapshotResult:
+        """Take a snapshot now and return once it is on disk.
+
+        Raises:
+            AdminError: there is no log, one is being taken, or the disk refused.
+        """
+        if self._pipeline.config.durability is Durability.MEMORY:
+            raise AdminError(
+                ErrorCode.REFUSED,
+                "policy memory keeps no log, so there is nothing that a snapshot could belong to",
+            )
+        if self._lock.locked():
+            raise AdminError(ErrorCode.BUSY, "a snapshot is being taken; try again when it is done")
+        async with self._lock:
+            return await self._take()
+
+    async def finish(self) -> None:
+        """Wait for a snapshot that is being taken."""
+        async with self._lock:
+            pass
+
+    async def _take(self) -> messages.SnapshotResult:
+        loop = asyncio.get_running_loop()
+        started_ns = mono_ns()
+        memory = self._pipeline.memory
+        state = await self._copy()
+        wal_seq = ENGINE_STATE.unpack(state)[0]
+        # Policy async lets the mark pass when it is written; a snapshot must never be newer than
+        # the log.
+        while self._pipeline.gateway.counters["durable_seq"] < wal_seq:
+            await asyncio.sleep(0.002)
+        image = files.Snapshot(self._pipeline.store.store_id, *memory.take_image())
+        try:
+            path = await loop.run_in_executor(None, files.write, self._data_dir, image)
+        except JournalError as error:
+            self._log.error("no snapshot at record %d: %s", wal_seq, error)
+            raise AdminError(ErrorCode.REFUSED, str(error)) from error
+        self._list()
+        seconds = (mono_ns() - started_ns) / 1e9
+        size = path.stat().st_size
+        self._log.info(
+            "snapshot at record %d: %d orders, %d bytes, %.3f s, matcher paused %d us",
+            wal_seq,
+            image.live_order_count,
+            size,
+            seconds,
+            memory.pause_ns // 1000,
+        )
+        return messages.SnapshotResult(
+            path=str(path),
+            wal_seq=wal_seq,
+            live_orders=image.live_order_count,
+            bytes=size,
+            state_digest=f"0x{image.digests[0]:016x}",
+            pause_ns=memory.pause_ns,
+            seconds=seconds,
+        )
+
+    async def _copy(self) -> bytes:
+        """Have the matcher copy its state into lent memory; returns the EngineState's bytes."""
+        loop = asyncio.get_running_loop()
+        memory = self._pipeline.memory
+        slack = ORDER_SLACK
+        for _ in range(ATTEMPTS):
+            state, *_ = await self._pipeline.gateway.read_depth(1)
+            fields = ENGINE_STATE.unpack(state)
+            orders, sessions, instruments = fields[6], fields[13], fields[14]
+            await loop.run_in_executor(
+                None,
+                memory.lend_image,
+                orders + orders // 4 + slack,
+                sessions + sessions // 4 + slack,
+                instruments + 64,
+            )
+            await self._pipeline.gateway.copy_image()
+            if memory.image_is_whole:
+                return memory.image_state
+            slack *= 2
+        raise AdminError(
+            ErrorCode.BUSY, "the book grew faster than memory could be lent; try again"
+        )
+
+    def _list(self) -> None:
+        self.listed = [
+            messages.SnapshotInfo(
+                path=str(path),
+                wal_seq=storage.snapshot_seq_of(path) or 0,
+                bytes=path.stat().st_size,
+                created_ns=path.stat().st_mtime_ns,
+            )
+            for path in storage.list_snapshots(self._data_dir)[:LISTED_MAX]
+        ]

@@ -1,0 +1,100 @@
+"""What a daemon starts from.
+
+The engine as recovered, the log opened for appending, the lock on both.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bourse.core.engine import Engine
+from bourse.daemon.clock import mono_ns
+from bourse.domain import Durability
+from bourse.errors import UsageError
+from bourse.journal import format as layout
+from bourse.journal import recovery, storage
+
+if TYPE_CHECKING:
+    from bourse.config import DaemonConfig
+    from bourse.journal.writer import JournalWriter
+
+
+@dataclass
+class Store:
+    """An engine and, unless the policy is `memory`, its log; `close()` gives the directory back."""
+
+    engine: Engine
+    store_id: bytes = bytes(layout.STORE_ID_SIZE)
+    """Zeros when there is no log."""
+    lock: storage.DataLock | None = None
+    writer: JournalWriter | None = None
+    segment_fd: int = -1
+    segment_bytes: int = 0
+    segment_path: Path | None = None
+    segment_index: int = 0
+    torn_bytes: int = 0
+    report: list[str] = field(default_factory=list)
+    """What recovery did, in sentences."""
+    recovered_wal_seq: int = 0
+    """The last command of earlier runs."""
+
+    @property
+    def is_new(self) -> bool:
+        """No command was ever executed."""
+        return self.recovered_wal_seq == 0
+
+    def close(self) -> None:
+        """Close the log and let go of the directory."""
+        if self.segment_fd >= 0:
+            os.close(self.segment_fd)
+            self.segment_fd = -1
+        if self.lock is not None:
+            self.lock.release()
+
+
+def open_store(config: DaemonConfig) -> Store:
+    """Take the data directory, recover what it holds and open its log.
+
+    Raises:
+        OwnershipError: another daemon owns it.
+        UsageError: it cannot be used, or the policy does not fit what it holds.
+        JournalError: the log or the snapshots cannot be used; nothing was changed.
+    """
+    data_dir = config.data_dir
+    if config.durability is Durability.MEMORY:
+        if storage.has_log(data_dir):
+            raise UsageError(
+                f"{data_dir} holds a log, and policy memory would not write it; "
+                "use another directory (--data) or another policy (--durability)"
+            )
+        return Store(Engine())
+    storage.make_directory(data_dir)
+    lock = storage.DataLock(data_dir)
+    lock.acquire()
+    try:
+        started_ns = mono_ns()
+        recovered = recovery.recover(data_dir, preallocate_bytes=config.wal_preallocate_bytes)
+        seconds = (mono_ns() - started_ns) / 1e9
+        segment_fd = storage.open_segment(recovered.segment_path)
+    except BaseException:
+        lock.release()
+        raise
+    report = recovered.report.splitlines()
+    if not recovered.is_new:
+        report.append(f"recovered in {seconds:.3f} s")
+    return Store(
+        engine=recovered.engine,
+        store_id=recovered.store_id,
+        lock=lock,
+        writer=recovered.writer(),
+        segment_fd=segment_fd,
+        segment_bytes=os.fstat(segment_fd).st_size,
+        segment_path=recovered.segment_path,
+        segment_index=recovered.segment_index,
+        torn_bytes=recovered.torn_bytes,
+        report=report,
+        recovered_wal_seq=recovered.last_wal_seq,
+    )
