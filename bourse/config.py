@@ -157,21 +157,17 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 class Banner(msgspec.Struct, frozen=True):
     """What a daemon says once it is ready: all that a person or a script needs to reach it."""
 
-    instance: str
-    symbol: str
     listen: str
     """The bound address, with the real port."""
     admin: str
     data: str
     durability: str
     poll: str
+    symbol: str
     recovered_wal_seq: int
     pid: int
-    build: str = ""
-    torn_bytes: int = 0
-    """Bytes cut off the log's tail by this start; nothing acknowledged was in them."""
-    recovery: str = ""
-    """One sentence about what recovery did; empty when the data directory was new."""
+    report: list[str] = []
+    """What recovery did, in sentences."""
 
 
 _CHOICES: dict[str, type[Durability] | type[PollMode]] = {

@@ -19,6 +19,7 @@ from bourse.bench.client import AGAIN, BAD_FRAME, CLOSED, EVENTS_PER_PAIR, FINIS
 from bourse.bench.private_daemon import PrivateDaemon
 from bourse.bench.results import Check, Digests, Percentiles, Result
 from bourse.config import default_admin_path, format_address, parse_address
+from bourse.core.records import digest_text
 from bourse.domain import Durability, PollMode
 from bourse.errors import BourseError, ProtocolError, UnavailableError, UsageError
 
@@ -264,12 +265,8 @@ def replay_check(data_dir: Path, digests: Digests) -> Check:
         found = replay(data_dir)
     except BourseError as error:
         return Check("replay_equal", False, str(error))
-    replayed = Digests(_hexadecimal(found.state_digest), _hexadecimal(found.event_digest))
+    replayed = Digests(digest_text(found.state_digest), digest_text(found.event_digest))
     return Check("replay_equal", replayed == digests, f"{replayed.state} {replayed.events}")
-
-
-def _hexadecimal(digest: int | str) -> str:
-    return digest if isinstance(digest, str) else f"0x{digest:016x}"
 
 
 def finish(

@@ -1,1 +1,137 @@
-"""The bourse command (Typer): each command's module is imported only when it runs."""
+"""The bourse command (Typer): each command's module is imported only when it runs.
+
+An error that bourse raises on purpose becomes one sentence on stderr and its exit code:
+
+    0    done                        4    somebody else owns the data directory, socket or port
+    1    refused, or a check failed  5    a peer broke a protocol
+    2    wrong usage                 65   the log or a snapshot cannot be used
+    3    no daemon answers           130  interrupted        141  whoever read the output went away
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from bourse.errors import BourseError, UsageError
+
+INTERRUPTED = 130
+"""128 + SIGINT, as shells say it."""
+PIPE_CLOSED = 141
+"""128 + SIGPIPE."""
+
+# Name of a command, the module that has it as `app`, in the order in which --help lists them.
+COMMANDS = {
+    "demo": "bourse.cli.demo",
+    "daemon": "bourse.cli.daemon",
+    "tui": "bourse.cli.tui",
+    "buy": "bourse.cli.orders:buy_app",
+    "sell": "bourse.cli.orders:sell_app",
+    "cancel": "bourse.cli.orders:cancel_app",
+    "book": "bourse.cli.market:book_app",
+    "watch": "bourse.cli.market:watch_app",
+    "snapshot": "bourse.cli.journal:snapshot_app",
+    "replay": "bourse.cli.journal:replay_app",
+    "bench": "bourse.cli.bench",
+}
+
+
+class LazyGroup(TyperGroup):
+    """The top of the tree: a command is imported when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names, in their own order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Import a command; None when there is none of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, attribute = COMMANDS[cmd_name].partition(":")
+        command = typer.main.get_command(
+            getattr(importlib.import_module(module), attribute or "app")
+        )
+        command.name = cmd_name
+        return command
+
+
+app = typer.Typer(
+    name="bourse",
+    cls=LazyGroup,
+    help="An exchange in a terminal: start it, trade on it, watch it, kill it, replay it.",
+    epilog="First steps: bourse demo. Or: bourse daemon start --detach, then bourse tui.",
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from bourse import __version__
+
+        typer.echo(f"bourse {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _top(
+    context: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version and end."
+        ),
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(UsageError.exit_code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command line and return its exit code; says on stderr what went wrong."""
+    try:
+        command = typer.main.get_command(app)
+        with command.make_context("bourse", list(arguments)) as context:
+            result = command.invoke(context)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except typer.Exit as error:
+        return int(error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except BourseError as error:
+        complain(str(error))
+        return error.exit_code
+    except Exception as error:
+        # Usage errors of the command line's own library, which has no public name for their root.
+        if not hasattr(error, "format_message"):
+            raise
+        context_of = getattr(error, "ctx", None)
+        path = context_of.command_path if context_of else "bourse"
+        if message := error.format_message().rstrip("."):  # empty: the help was printed instead
+            complain(f"{message}; see `{path} --help`")
+        return int(getattr(error, "exit_code", 2))
+
+
+def complain(sentence: str) -> None:
+    """Say one sentence on stderr."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"bourse: {sentence}\n")
+        sys.stderr.flush()
+
+
+def main() -> None:
+    """Run the command line of this process and end it."""
+    sys.exit(run(sys.argv[1:]))

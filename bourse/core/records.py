@@ -150,6 +150,11 @@ class EngineState(NamedTuple):
         return ENGINE_STATE.pack(*self)
 
 
+def digest_text(digest: int) -> str:
+    """Write a digest as people and JSON see it."""
+    return f"0x{digest:016x}"
+
+
 def unpack_events(data: bytes | bytearray | memoryview) -> list[Event]:
     """Read consecutive 64-byte events."""
     return [Event(*fields) for fields in EVENT.iter_unpack(data)]

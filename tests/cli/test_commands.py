@@ -1,0 +1,313 @@
+"""The bourse command against a fake admin server: what it asks, prints and returns."""
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from bourse.admin import messages
+from bourse.cli import COMMANDS, run
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def load(name: str) -> ModuleType:
+    """Load a helper of the admin tests: tests are no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tests/admin" / f"{name}.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+samples = load("samples")
+FakeDaemon = load("fake_daemon").FakeDaemon
+
+
+@pytest.fixture
+def admin_path(short_tmp_path: Path) -> Path:
+    return short_tmp_path / "a.sock"
+
+
+@pytest.fixture
+def fake(admin_path: Path) -> Iterator[Any]:
+    """A fake daemon on an event loop in a thread of its own."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    daemon = FakeDaemon(admin_path)
+    daemon.results = {
+        "status": samples.status(),
+        "latency": samples.latency(),
+        "depth": samples.depth(),
+        "trades": samples.trades(),
+    }
+    asyncio.run_coroutine_threadsafe(daemon.start(), loop).result()
+    yield daemon
+
+    async def end() -> None:
+        await daemon.stop()
+        tasks = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0.01)
+
+    asyncio.run_coroutine_threadsafe(end(), loop).result()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def bourse(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bourse", *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT, **options
+    )
+
+
+def order_result(**changes: Any) -> messages.OrderResult:
+    values: dict[str, Any] = {
+        "wal_seq": 9,
+        "order_id": 17,
+        "reason": 0,
+        "reason_name": "NONE",
+        "sentence": "Accepted.",
+        "filled_lots": 2,
+        "leaves_lots": 3,
+        "resting": True,
+        "fills": [messages.Fill(100, 2, 4, 44)],
+    }
+    return messages.OrderResult(**{**values, **changes})
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    result = bourse(name, "--help")
+
+    assert result.returncode == 0
+    assert "Usage: bourse" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("demo", "tui", "buy", "sell", "cancel", "book", "watch", "snapshot", "replay"),
+        *("daemon start", "daemon stop", "daemon status", "bench rtt", "bench burst"),
+    ],
+)
+def test_help_shows_an_example_and_the_exit_codes(path: str) -> None:
+    text = bourse(*path.split(), "--help").stdout
+
+    assert "Example" in text
+    assert f"bourse {path}" in text
+    assert "Exit codes:" in text
+
+
+def test_version_and_no_command(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"]) == 0
+    assert capfd.readouterr().out.startswith("bourse 0.")
+    assert run([]) == 2
+    assert "Commands" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nothing"], ["nothing", "bourse --help"]),
+        (["daemon", "start", "--nothing"], ["--nothing", "bourse daemon start --help"]),
+        (["daemon", "start", "--durability", "sync"], ["'sync'", "memory, async, fsync"]),
+        (["daemon", "start", "--poll", "hot"], ["'hot'", "block, adaptive, busy"]),
+        (["daemon", "start", "--listen", "9000"], ["listen", "HOST:PORT"]),
+        (["daemon", "start", "--config", "/nowhere.toml"], ["/nowhere.toml"]),
+        (["daemon", "start", "--admin", "/" + "x" * 120], ["121 bytes", "--admin"]),
+        (["replay"], ["--wal"]),
+        (["buy", "x", "1"], ["QTY"]),
+        (["buy", "5"], ["needs a PRICE", "bourse buy 5 PRICE"]),
+        (["buy", "5", "1", "--type", "market"], ["no PRICE"]),
+        (["sell", "5", "1", "--type", "stop"], ["stop", "limit, market"]),
+        (["sell", str(1 << 64), "1"], ["QTY"]),
+        (["sell", "1", str(1 << 63)], ["PRICE"]),
+        (["cancel", "0"], ["ORDER_ID"]),
+        (["bench", "rtt", "--client-poll", "hot"], ["hot", "block or busy"]),
+        (["bench", "rtt", "--samples", "0"], ["--samples 0"]),
+        (["bench", "burst", "--samples", "3"], ["--samples 3", "even"]),
+        (["bench", "rtt", "--data", "/nowhere"], ["/nowhere", "not a directory"]),
+        (["demo", "--seconds", "5", "--rate", "0"], ["--rate"]),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_2(
+    arguments: list[str], words: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = run(arguments)
+
+    output, complaint = capfd.readouterr()
+    assert code == 2
+    assert output == ""
+    assert complaint.startswith("bourse: ")
+    assert complaint.count("\n") == 1
+    for word in words:
+        assert word in complaint
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *(["daemon", "status"], ["daemon", "stop"], ["book"], ["watch"], ["snapshot"]),
+        *(["buy", "1", "1"], ["cancel", "1"]),
+    ],
+)
+def test_no_daemon_is_one_sentence_and_3(
+    arguments: list[str], admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = run([*arguments, "--admin", str(admin_path)])
+
+    complaint = capfd.readouterr().err
+    assert code == 3
+    assert complaint.count("\n") == 1
+    assert "bourse daemon start" in complaint
+
+
+def test_nothing_at_connect_is_3(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "rtt", "--connect", "127.0.0.1:1"]) == 3
+    assert "127.0.0.1:1" in capfd.readouterr().err
+
+
+def test_status_shows_counters_and_stages(
+    fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["daemon", "status", "--admin", str(admin_path)]) == 0
+
+    text = capfd.readouterr().out
+    for word in ("fsync, adaptive", "18,216,046", "matched", "p99.9"):
+        assert word in text
+
+
+def test_status_as_json_has_both_parts(
+    fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["daemon", "status", "--json", "--admin", str(admin_path)]) == 0
+
+    found = json.loads(capfd.readouterr().out)
+    assert found["status"]["durability"] == "fsync"
+    assert [stage["stage"] for stage in found["latency"]["stages"]] == list(messages.STAGES)
+
+
+def test_book_draws_asks_above_bids(
+    fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["book", "--levels", "5", "--admin", str(admin_path)]) == 0
+
+    lines = capfd.readouterr().out.splitlines()
+    sides = [line.split()[0] for line in lines if line.startswith(("  ask", "  bid"))]
+    assert sides == sorted(sides)
+    assert any("spread" in line for line in lines)
+    assert fake.requests[-1]["params"]["levels"] == 5
+
+
+def test_an_order_says_what_became_of_it(
+    fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake.results["order"] = order_result()
+
+    assert run(["buy", "5", "-100", "--admin", str(admin_path)]) == 0
+
+    text = capfd.readouterr().out
+    assert "bought 2 of 5" in text
+    assert "bourse cancel 17" in text
+    assert fake.requests[-1]["params"] == {
+        "side": "buy",
+        "qty_lots": 5,
+        "price_ticks": -100,
+        "type": "limit",
+    }
+
+
+def test_a_refused_order_is_1_with_its_reason(
+    fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake.results["order"] = order_result(
+        reason=32, reason_name="ZERO_QUANTITY", sentence="The quantity must be at least 1."
+    )
+
+    assert run(["sell", "0", "1", "--admin", str(admin_path)]) == 1
+    assert "at least 1" in capfd.readouterr().out
+
+
+def test_cancel_and_snapshot_as_json(
+    fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake.results["cancel"] = order_result(reason=2, sentence="Cancelled.", resting=False)
+    fake.results["snapshot"] = messages.SnapshotResult("/d/s.snap", 9, 3, 4096, "0x1", 1000, 0.01)
+
+    assert run(["cancel", "17", "--json", "--admin", str(admin_path)]) == 0
+    assert json.loads(capfd.readouterr().out)["order_id"] == 17
+    assert run(["snapshot", "--json", "--admin", str(admin_path)]) == 0
+    assert json.loads(capfd.readouterr().out)["wal_seq"] == 9
+    assert run(["snapshot", "--admin", str(admin_path)]) == 0
+    assert "wal_seq 9" in capfd.readouterr().out
+
+
+def test_watch_shows_each_trade_once(
+    fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def trade(sequence: int) -> messages.Trade:
+        return messages.Trade(sequence, 100, 2, 1, 7, 4, 1_790_000_000_123_000_000)
+
+    fake.results["trades"] = messages.Trades([trade(3)], 3)
+    fake.topics["trades"] = messages.Trades([trade(3), trade(5), trade(6)], 6, missed=0)
+    fake.auto = True
+
+    assert run(["watch", "--count", "2", "--json", "--admin", str(admin_path)]) == 0
+
+    lines = [json.loads(line) for line in capfd.readouterr().out.splitlines()]
+    assert [line["sequence"] for line in lines] == [5, 6]
+
+
+def test_the_console_wants_a_terminal() -> None:
+    result = bourse("tui", stdin=subprocess.DEVNULL)
+
+    assert result.returncode == 2
+    assert "terminal" in result.stderr
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly(fake: Any, admin_path: Path) -> None:
+    fake.topics["trades"] = messages.Trades(
+        [messages.Trade(k, 100, 2, 1, 7, 4, 0) for k in range(10, 90)], 90
+    )
+    fake.results["trades"] = messages.Trades([], 0)
+    fake.auto = True
+    command = [sys.executable, "-m", "bourse", "watch", "--admin", str(admin_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        assert process.stdout and process.stderr
+        process.stdout.readline()
+        process.stdout.close()
+        complaint = process.stderr.read()
+
+    assert process.returncode == 141
+    assert complaint == b""
+
+
+def test_ctrl_c_ends_watch_without_a_traceback(fake: Any, admin_path: Path) -> None:
+    command = [sys.executable, "-m", "bourse", "watch", "--admin", str(admin_path)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT
+    ) as process:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(1.0)
+        process.send_signal(2)
+        _, complaint = process.communicate(timeout=20)
+
+    assert process.returncode in (0, 130)
+    assert complaint == b""
