@@ -26,10 +26,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import uvloop
 
-from bourse.config import DaemonConfig
+from bourse.config import Banner, DaemonConfig
 from bourse.daemon.admin_server import AdminServer, bind_admin_socket
 from bourse.daemon.clock import wall_ns
 from bourse.daemon.logs import open_log
@@ -43,21 +42,6 @@ EXIT_OK = 0
 EXIT_BUG = 70  # EX_SOFTWARE
 EXIT_DISK = 74  # EX_IOERR
 LISTEN_BACKLOG = 1024
-
-
-class Banner(msgspec.Struct, frozen=True):
-    """What a daemon says of itself once it is ready."""
-
-    listen: str
-    admin: str
-    data: str
-    durability: str
-    poll: str
-    symbol: str
-    recovered_wal_seq: int
-    pid: int
-    report: list[str]
-    """What recovery did, in sentences."""
 
 
 def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
