@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from bourse.core.engine import Engine
-from bourse.errors import CorruptError, JournalError
+from bourse.errors import BourseError, CorruptError, JournalError
 from bourse.journal import format as layout
 from bourse.journal import segment, snapshot, storage
 from bourse.journal.recovery import recover
@@ -356,3 +356,48 @@ def test_random_crashes_over_many_lives_keep_every_durable_command(tmp_path):
     reference = Engine()
     reference.run(b"".join(commands[: recovered.last_wal_seq]))
     assert summary(recovered.engine) == summary(reference)
+
+
+@pytest.mark.parametrize("kind", ["new", "torn"])
+def test_every_failing_call_is_one_sentence_and_harmless(tmp_path, monkeypatch, kind):
+    """D2: the n-th call fails, for every n, until a run sees no failure."""
+    origin = tmp_path / "origin"
+    if kind == "torn":
+        store = Store(origin, 16384)
+        store.run(random_commands(9, 40))
+        store.close(mark=False)
+        with store.path.open("r+b") as file:
+            file.truncate(store.writer.offset_bytes - 50)
+    expected = recover(origin, dry_run=True)
+    names = ["open", "pwrite", "fsync", "fdatasync", "ftruncate", "rename", "preadv", "mkdir"]
+    limit = 0
+    failed = True
+    while failed:
+        data_dir = tmp_path / f"{limit}"
+        if kind == "torn":
+            shutil.copytree(origin, data_dir)
+        count = [0]
+        failed = False
+        with monkeypatch.context() as patch:
+
+            def failing(real, count=count, limit=limit):
+                def call(*args, **options):
+                    count[0] += 1
+                    if count[0] == limit + 1:
+                        raise OSError(5, "Input/output error")
+                    return real(*args, **options)
+
+                return call
+
+            for name in names:
+                patch.setattr(os, name, failing(getattr(os, name)))
+            try:
+                recover(data_dir, preallocate_bytes=16384)
+            except BourseError as error:
+                failed = True
+                assert "Input/output error" in str(error), limit
+        again = recover(data_dir, preallocate_bytes=16384)
+        assert summary(again.engine) == summary(expected.engine), limit
+        assert recover(data_dir).torn_bytes == 0
+        limit += 1
+    assert limit > 7
