@@ -58,7 +58,7 @@ def test_dry_run_writes_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("shape", ["truncated", "zeroed"])
-def test_torn_at_every_byte_of_the_last_batch(tmp_path, shape):
+def test_torn_at_every_byte_of_the_last_batch(tmp_path, shape, no_sync):
     """W1, L2, O1: the state is that of a prefix; appending and crashing again loses nothing."""
     commands = random_commands(21, 60)
     store = Store(tmp_path / "made", 16384)
@@ -327,7 +327,7 @@ def test_end_that_reads_differently_after_the_sync_is_not_believed(tmp_path, mon
     assert recovered.torn_bytes == 0
 
 
-def test_random_crashes_over_many_lives_keep_every_durable_command(tmp_path):
+def test_random_crashes_over_many_lives_keep_every_durable_command(tmp_path, no_sync):
     """A directory lives on through 40 crashes; each time the durable prefix is there, in order."""
     generator = random.Random(99)
     commands = random_commands(99, 3000)

@@ -64,7 +64,7 @@ def test_records_iterator_yields_every_record_with_its_place(log):
 
 
 @pytest.mark.parametrize("shape", ["truncated", "zeroed"])
-def test_torn_at_every_byte_keeps_the_whole_records_and_appends_survive(log, shape):
+def test_torn_at_every_byte_keeps_the_whole_records_and_appends_survive(log, shape, no_sync):
     """W1 and L2: every cut inside the last batch; then append, and read all of it again."""
     start, size = log.batches[-1]
     clean = log.path.read_bytes()
@@ -354,7 +354,7 @@ def test_segments_continue_each_other_or_are_refused(log, tmp_path):
         walk([log.path, second.path, third.path])
 
 
-def test_any_crash_after_the_last_durable_mark_keeps_every_durable_record(tmp_path):
+def test_any_crash_after_the_last_durable_mark_keeps_every_durable_record(tmp_path, no_sync):
     """Property: sectors written after the last sync survive or not, in any mixture."""
     generator = random.Random(20)
     for round_number in range(150):
