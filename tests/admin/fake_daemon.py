@@ -32,6 +32,11 @@ class FakeDaemon:
         """Send a new frame at each credit, as the real one does (without its rate)."""
         self.connections = 0
         self._server: asyncio.Server | None = None
+        self._asked: dict[str, asyncio.Event] = {}
+
+    async def asked(self, method: str) -> None:
+        """Wait until a request with this method has come."""
+        await self._asked.setdefault(method, asyncio.Event()).wait()
 
     async def start(self) -> None:
         self.path.unlink(missing_ok=True)
@@ -82,6 +87,7 @@ class FakeDaemon:
 
     def _take(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         self.requests.append(request)
+        self._asked.setdefault(request["method"], asyncio.Event()).set()
         if self.manners == "mute":
             return
         if self.manners == "rude":

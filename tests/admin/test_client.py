@@ -128,8 +128,7 @@ def test_waiting_requests_fail_when_the_daemon_goes(admin_path: Path) -> None:
         async with connected(admin_path) as client:
             daemon.manners = "mute"
             waiting = asyncio.create_task(client.request("status"))
-            while len(daemon.requests) < 2:
-                await asyncio.sleep(0.001)
+            await daemon.asked("status")
             await daemon.stop()
 
             with pytest.raises(UnavailableError, match="closed the connection"):
@@ -332,7 +331,7 @@ def test_blocking_frames_return_credit_after_use(threaded: FakeDaemon, admin_pat
 
 
 def test_nobody_there_says_what_to_do(admin_path: Path) -> None:
-    with pytest.raises(UnavailableError, match="no such socket.*bourse daemon start") as caught:
+    with pytest.raises(UnavailableError, match=r"no such socket.*bourse daemon start") as caught:
         call(admin_path, "status")
 
     assert caught.value.exit_code == 3
@@ -365,7 +364,7 @@ def test_an_unknown_method_is_refused_before_it_is_sent(threaded: FakeDaemon) ->
         call(threaded.path, "levitate")
 
 
-@pytest.mark.parametrize("module", ["bourse.admin.client", "bourse.cli"])
+@pytest.mark.parametrize("module", ["bourse.admin.client", "bourse.admin.store", "bourse.cli"])
 def test_commands_import_no_console_library(module: str) -> None:
     probe = f"import sys, {module}; print([m for m in sys.modules if m.startswith('textual')])"
 

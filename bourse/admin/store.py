@@ -1,0 +1,314 @@
+"""What a watcher knows of a daemon: latest value a topic, rates, histories, and how old it all is.
+
+    Feed ──Frame, Connection──► Store.apply() ──► .status .depth .latency .wal .sessions .trades
+                                             ├──► rates (per second, from counters and mono_ns)
+                                             ├──► histories (one sample a second) for charts
+                                             ├──► dirty topics, until take_dirty()
+                                             └──► badge(): LIVE, STALE n s, RECONNECTING, CONNECTING
+
+One writer, one reader, one thread. It reads a clock only to tell the age of the last frame. A value
+that equals the one before, but for the daemon's clock, makes nothing dirty: an idle exchange costs
+no paint.
+
+The module imports neither Textual nor Rich: the commands and the console share it.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from bourse.admin.client import Connection, ConnectionState
+from bourse.admin.messages import (
+    Depth,
+    Frame,
+    Hello,
+    Latency,
+    SessionInfo,
+    Sessions,
+    StageLatency,
+    Status,
+    Trade,
+    Trades,
+    Wal,
+)
+
+STALE_SECONDS = 3.0
+"""Older than this, numbers are shown as stale: ten frames missed at the slowest usual rate."""
+HISTORY_SAMPLES_MAX = 240
+"""One a second: four minutes, the widest chart."""
+TRADES_MAX = 500
+DIGESTS_MAX = 8_192
+"""Live digests remembered by wal_seq: about half an hour at five frames a second."""
+RATE_WINDOW_NS = 2_000_000_000
+
+
+class Badge(Enum):
+    """How far the numbers can be trusted."""
+
+    CONNECTING = "CONNECTING"
+    LIVE = "LIVE"
+    STALE = "STALE"
+    RECONNECTING = "RECONNECTING"
+
+
+class Meter:
+    """Per-second rate of a counter over the last two seconds of the daemon's clock.
+
+    A counter or clock that goes back (the daemon was restarted) starts it anew.
+    """
+
+    def __init__(self, window_ns: int = RATE_WINDOW_NS) -> None:
+        self._window_ns = window_ns
+        self._samples: deque[tuple[int, int]] = deque()
+
+    def add(self, mono_ns: int, value: int) -> None:
+        """Take a reading."""
+        samples = self._samples
+        if samples and (mono_ns < samples[-1][0] or value < samples[-1][1]):
+            samples.clear()
+        if samples and mono_ns == samples[-1][0]:
+            return
+        samples.append((mono_ns, value))
+        while len(samples) > 2 and samples[1][0] <= mono_ns - self._window_ns:
+            samples.popleft()
+
+    @property
+    def per_second(self) -> float:
+        """The rate; 0.0 until there are two readings."""
+        if len(self._samples) < 2:
+            return 0.0
+        (first_ns, first), (last_ns, last) = self._samples[0], self._samples[-1]
+        return (last - first) * 1e9 / (last_ns - first_ns)
+
+
+class History:
+    """One sample a second of the daemon's clock, oldest first, at most HISTORY_SAMPLES_MAX."""
+
+    def __init__(self) -> None:
+        self.samples: deque[Any] = deque(maxlen=HISTORY_SAMPLES_MAX)
+        self._due_ns = 0
+        self._last_ns = 0
+
+    def due(self, mono_ns: int) -> bool:
+        """Say whether a second has passed since the last sample; the caller then adds one."""
+        if mono_ns < self._last_ns:  # another daemon's clock
+            self._due_ns = 0
+        self._last_ns = mono_ns
+        if mono_ns < self._due_ns:
+            return False
+        # Keep the beat, unless frames came so late that the beat is lost.
+        beat_ns = self._due_ns + 1_000_000_000
+        self._due_ns = beat_ns if beat_ns > mono_ns else mono_ns + 1_000_000_000
+        return True
+
+    def add(self, value: Any) -> None:
+        """Append a sample."""
+        self.samples.append(value)
+
+    def tail(self, count: int) -> Sequence[Any]:
+        """Return the last `count` samples, fewer when there are fewer."""
+        samples = self.samples
+        return [samples[index] for index in range(max(0, len(samples) - count), len(samples))]
+
+
+class Store:
+    """The latest of everything, from one daemon.
+
+    Invariants:
+        * a topic is dirty if and only if its value changed since `take_dirty()`.
+        * `trades` ascends by sequence without duplicates.
+        * rates and histories never mix two processes of the daemon.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self.connection = Connection(ConnectionState.CONNECTING)
+        self.hello: Hello | None = None
+        self.status: Status | None = None
+        self.depth: Depth | None = None
+        self.latency: Latency | None = None
+        self.wal: Wal | None = None
+        self.sessions: Sessions | None = None
+        self.trades: deque[Trade] = deque(maxlen=TRADES_MAX)
+        self.trades_missed = 0
+        self.frames = 0
+        """Frames taken so far."""
+        self.skipped = 0
+        """Frames that the daemon did not build because we were slow."""
+        self.changed_ns = 0
+        """Wall clock when a value last changed; 0 before the first."""
+        self.digests: OrderedDict[int, tuple[str, str]] = OrderedDict()
+        """State and event digest of the live engine at the wal_seq of each depth frame."""
+        self._dirty: set[str] = set()
+        self._heard: float | None = None
+        self._meters: dict[str, Meter] = {}
+        self._session_meters: dict[int, tuple[Meter, Meter]] = {}
+        self.commands_history = History()
+        """Commands a second, one sample a second."""
+        self.latency_history = History()
+        """{stage: (window p99 in ns, buckets)}, one sample a second."""
+
+    # --- in
+
+    def apply(self, event: Frame | Connection) -> None:
+        """Take what the feed yields."""
+        if isinstance(event, Connection):
+            self.connection = event
+            if event.hello is not None:
+                self.hello = event.hello
+            self._dirty.add("connection")
+            return
+        self._heard = self._clock()
+        self.frames += 1
+        self.skipped += event.skipped
+        take = getattr(self, f"_take_{event.topic}", None)
+        if take is not None:
+            take(event.data)
+
+    def _changed(self, topic: str) -> None:
+        self._dirty.add(topic)
+        self.changed_ns = time.time_ns()
+
+    def _take(self, topic: str, value: Any) -> bool:
+        """Keep a value; True if anything but the daemon's clock differs from the one before."""
+        before = getattr(self, topic)
+        setattr(self, topic, value)
+        if before is not None and msgspec.structs.replace(before, mono_ns=value.mono_ns) == value:
+            return False
+        self._changed(topic)
+        return True
+
+    def _take_status(self, status: Status) -> None:
+        before = self.status
+        if before is not None and (before.pid, before.started_ns) != (
+            status.pid,
+            status.started_ns,
+        ):
+            self._forget()
+        self._take("status", status)
+        for name in ("commands", "trades", "orders", "event_seq"):
+            self._meter(name).add(status.mono_ns, getattr(status, name))
+        if self.commands_history.due(status.mono_ns):
+            self.commands_history.add(self.rate("commands"))
+            self._dirty.add("history")
+
+    def _take_depth(self, depth: Depth) -> None:
+        self._take("depth", depth)
+        self.digests[depth.wal_seq] = (depth.state_digest, depth.event_digest)
+        self.digests.move_to_end(depth.wal_seq)
+        if len(self.digests) > DIGESTS_MAX:
+            self.digests.popitem(last=False)
+
+    def _take_latency(self, latency: Latency) -> None:
+        self._take("latency", latency)
+        if self.latency_history.due(latency.mono_ns):
+            self.latency_history.add(
+                {stage.stage: (stage.window.p99, tuple(stage.buckets)) for stage in latency.stages}
+            )
+            self._dirty.add("history")
+
+    def _take_wal(self, wal: Wal) -> None:
+        self._take("wal", wal)
+        for name in ("syncs", "batches", "written_bytes", "accepted_seq"):
+            self._meter(f"wal.{name}").add(wal.mono_ns, getattr(wal, name))
+
+    def _take_sessions(self, sessions: Sessions) -> None:
+        self._take("sessions", sessions)
+        live = {}
+        for session in sessions.sessions:
+            meters = self._session_meters.get(session.session_id) or (Meter(), Meter())
+            meters[0].add(sessions.mono_ns, session.commands)
+            meters[1].add(sessions.mono_ns, session.events)
+            live[session.session_id] = meters
+        self._session_meters = live
+
+    def _take_trades(self, trades: Trades) -> None:
+        """Append the new trades; a lower last sequence (another log) starts the tape anew."""
+        if self.trades and trades.last_sequence < self.trades[-1].sequence:
+            self.trades.clear()
+            self.trades_missed = 0
+        last = self.trades[-1].sequence if self.trades else 0
+        fresh = [trade for trade in trades.trades if trade.sequence > last]
+        if fresh or trades.missed:
+            self.trades.extend(fresh)
+            self.trades_missed += trades.missed
+            self._changed("trades")
+
+    def _forget(self) -> None:
+        """Another process answers: what was counted before means nothing now."""
+        self._meters.clear()
+        self._session_meters.clear()
+        self.digests.clear()
+
+    def _meter(self, name: str) -> Meter:
+        return self._meters.setdefault(name, Meter())
+
+    def copy(self) -> Store:
+        """Return a store that stays as this one is now."""
+        twin = copy.copy(self)
+        twin.trades = self.trades.copy()
+        twin.digests = self.digests.copy()
+        twin.commands_history = copy.deepcopy(self.commands_history)
+        twin.latency_history = copy.copy(self.latency_history)
+        twin.latency_history.samples = self.latency_history.samples.copy()
+        twin._meters = copy.deepcopy(self._meters)
+        twin._session_meters = copy.deepcopy(self._session_meters)
+        twin._dirty = set()
+        return twin
+
+    # --- out
+
+    def rate(self, name: str) -> float:
+        """Return a counter's rate a second: commands, trades, orders, event_seq, wal.syncs, ..."""
+        meter = self._meters.get(name)
+        return meter.per_second if meter else 0.0
+
+    def session_rates(self, session: SessionInfo) -> tuple[float, float]:
+        """Return a session's commands and events a second."""
+        meters = self._session_meters.get(session.session_id)
+        return (meters[0].per_second, meters[1].per_second) if meters else (0.0, 0.0)
+
+    def stage(self, name: str) -> StageLatency | None:
+        """Return a stage of the latest latency frame."""
+        for stage in self.latency.stages if self.latency else ():
+            if stage.stage == name:
+                return stage
+        return None
+
+    def last_trades(self, count: int) -> Iterable[Trade]:
+        """Return the newest trades, newest first."""
+        newest = reversed(self.trades)
+        return [trade for _, trade in zip(range(count), newest, strict=False)]
+
+    def take_dirty(self) -> set[str]:
+        """Return the topics that changed since the last call."""
+        dirty, self._dirty = self._dirty, set()
+        return dirty
+
+    def age_seconds(self) -> float | None:
+        """Return how long ago the last frame came; None before the first."""
+        return None if self._heard is None else self._clock() - self._heard
+
+    def badge(self) -> tuple[Badge, int]:
+        """Say how far the numbers can be trusted, and their age in whole seconds."""
+        age = self.age_seconds()
+        state = self.connection.state
+        if state is ConnectionState.LOST:
+            return Badge.RECONNECTING, int(age or 0)
+        if age is None:
+            return Badge.CONNECTING, 0
+        if state is ConnectionState.CONNECTED and age <= STALE_SECONDS:
+            return Badge.LIVE, 0
+        return (Badge.STALE if state is ConnectionState.CONNECTED else Badge.RECONNECTING), int(age)
+
+    @property
+    def is_live(self) -> bool:
+        """True while the numbers on screen are the daemon's numbers of now."""
+        return self.badge()[0] is Badge.LIVE

@@ -1,0 +1,1 @@
+"""The panels of the console, one a file: each a pure function to rows and a view that shows it."""

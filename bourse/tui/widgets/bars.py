@@ -1,0 +1,168 @@
+"""The first and the last line of the screen: who is watched and how far to trust it; the keys."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import events
+from textual.message import Message
+
+from bourse.admin import actions
+from bourse.admin.store import Badge
+from bourse.tui import glyphs
+from bourse.tui.format import clean, clock, count, duration, rate, span
+from bourse.tui.line import Cell, LineView, Row, exactly, join_while_fits, width_of
+from bourse.tui.replay import Verdict
+from bourse.tui.state import UI, ConsoleState
+
+
+def badge_cell(state: ConsoleState) -> Cell:
+    """Return the connection's badge."""
+    badge, seconds = state.live.badge()
+    if badge is Badge.LIVE:
+        return (f" {glyphs.LIVE} LIVE ", "badge-ok")
+    if badge is Badge.STALE:
+        return (f" {glyphs.WARNING} STALE {seconds} s ", "badge-warning")
+    if badge is Badge.RECONNECTING:
+        age = f" {span(seconds)}" if seconds else ""
+        return (f" {glyphs.FAILED} RECONNECTING{age} ", "badge-error")
+    return (f" {glyphs.IDLE} CONNECTING ", "badge-quiet")
+
+
+def activity_cells(state: ConsoleState) -> list[Cell]:
+    """Return the badges of what the operator asked for, while it runs."""
+    cells: list[Cell] = []
+    if state.frozen:
+        cells += [(" ", "text"), (" FROZEN ", "badge-time")]
+    if state.snapshot_running:
+        cells += [(" ", "text"), (" SNAPSHOT ", "badge-time")]
+    if state.replay_started is not None:
+        seconds = max(0.0, state.clock() - state.replay_started)
+        cells += [(" ", "text"), (f" {glyphs.REPLAY} REPLAY {span(seconds)} ", "badge-time")]
+    elif state.replay is not None and state.replay.verdict is Verdict.DIFFERENT:
+        cells += [(" ", "text"), (f" {glyphs.DIFFERENT} REPLAY DIFFERS ", "badge-error")]
+    return cells
+
+
+def status_row(state: ConsoleState, width: int) -> Row:
+    """Return the status line: the most important facts that fit, the time at the right."""
+    store = state.store
+    head: list[Cell] = [(" bourse ", "bar-name"), (" ", "text"), badge_cell(state)]
+    head += activity_cells(state)
+    head.append(("  ", "text"))
+    time_text = f" {clock(store.changed_ns)}Z " if store.changed_ns else " "
+
+    status = store.status
+    parts: list[list[Cell]] = []
+    if status is None:
+        parts.append([("start one: ", "text"), ("bourse daemon start", "bright")])
+        parts.append([(clean(state.admin_path), "dim")])
+    else:
+        total = store.stage("total")
+        wal = store.wal
+        identity: list[Cell] = [(clean(status.instance), "text")]
+        symbol: list[Cell] = [(clean(status.symbol), "text")]
+        policy: list[Cell] = [(clean(status.durability), "text")]
+        sequence: list[Cell] = [("seq ", "dim"), (count(status.wal_seq), "bright")]
+        speed: list[Cell] = [(rate(store.rate("commands")), "bright"), (" cmd/s", "dim")]
+        slow: list[Cell] = (
+            [("p99 ", "dim"), (duration(total.window.p99), "bright")] if total else []
+        )
+        lag = max(0, wal.accepted_seq - wal.durable_seq) if wal else 0
+        log: list[Cell] = [("wal ", "dim"), (f"+{count(lag)}", "bright")]
+        if wal is None or wal.durability == "memory":
+            log = []
+        # Rank decides what stays, place decides where it stands.
+        ranked = [
+            (4, identity),
+            (6, symbol),
+            (5, policy),
+            (0, sequence),
+            (1, speed),
+            (2, slow),
+            (3, log),
+            (7, [(clean(status.poll), "text")]),
+        ]
+        room = width - width_of(head) - len(time_text)
+        kept: set[int] = set()
+        used = 0
+        for rank, cells in sorted(ranked, key=lambda item: item[0]):
+            need = width_of(cells) + (3 if kept else 0)
+            if cells and used + need <= room:
+                kept.add(rank)
+                used += need
+        parts = [cells for rank, cells in ranked if rank in kept]
+    room = width - width_of(head) - len(time_text)
+    body = join_while_fits(parts, room)
+    gap = max(0, width - width_of(head) - width_of(body) - len(time_text))
+    row = exactly([*head, *body, (" " * gap, "text"), (time_text, "bright")], width)
+    return tuple(
+        (text, token if token.startswith("badge") else f"{token}/bar") for text, token in row
+    )
+
+
+def footer_row(state: ConsoleState, width: int) -> tuple[Row, list[tuple[int, int, str]]]:
+    """Return the key line, and where each action stands: (first cell, end, action id)."""
+    right: list[Cell] = [(f" {state.rate_hz} fps ", "dim")]
+    room = width - width_of(right)
+    cells: list[Cell] = []
+    places: list[tuple[int, int, str]] = []
+    used = 0
+    # Help and quit always stay: they are what one looks for when lost.
+    last = [action for action in actions.FOOTER if action.id in ("help", "quit")]
+    reserved = sum(len(action.key_label) + len(action.title) + 3 for action in last)
+    for action in actions.FOOTER:
+        title = "Go on" if action.id == "freeze" and state.frozen else action.title
+        need = len(action.key_label) + len(title) + 3
+        if action not in last and used + need + reserved > room:
+            continue
+        cells += [(f" {action.key_label}", "key"), (f" {title} ", "legend")]
+        places.append((used, used + need, action.id))
+        used += need
+    gap = max(0, width - width_of(cells) - width_of(right))
+    row = exactly([*cells, (" " * gap, "text"), *right], width)
+    return tuple((text, f"{token}/bar") for text, token in row), places
+
+
+class StatusBar(LineView):
+    """Show who is watched, the badge and the vital numbers."""
+
+    DEFAULT_CSS = """
+    StatusBar { height: 1; width: 1fr; }
+    """
+    TOPICS: ClassVar[frozenset[str]] = frozenset({"status", "latency", "wal", "connection", UI})
+
+    def draw(self, state: ConsoleState, width: int, height: int) -> list[Row]:
+        """Return the status line."""
+        return [status_row(state, width)]
+
+
+class KeyBar(LineView):
+    """Show the keys; a click does what the key does."""
+
+    DEFAULT_CSS = """
+    KeyBar { height: 1; width: 1fr; }
+    """
+    TOPICS: ClassVar[frozenset[str]] = frozenset({UI})
+
+    class Chosen(Message):
+        """Posted when a key's label is clicked."""
+
+        def __init__(self, action_id: str) -> None:
+            super().__init__()
+            self.action_id = action_id
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._places: list[tuple[int, int, str]] = []
+
+    def draw(self, state: ConsoleState, width: int, height: int) -> list[Row]:
+        """Return the key line."""
+        row, self._places = footer_row(state, width)
+        return [row]
+
+    def on_click(self, event: events.Click) -> None:
+        """Turn a click on a label into a message; the app acts on it."""
+        for first, end, action_id in self._places:
+            if first <= event.x < end:
+                self.post_message(self.Chosen(action_id))

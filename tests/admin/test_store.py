@@ -1,0 +1,238 @@
+"""The store: latest values, rates, histories, staleness."""
+
+import msgspec
+import pytest
+
+from bourse.admin.client import Connection, ConnectionState
+from bourse.admin.messages import Frame, Trades
+from bourse.admin.store import (
+    DIGESTS_MAX,
+    HISTORY_SAMPLES_MAX,
+    TRADES_MAX,
+    Badge,
+    History,
+    Meter,
+    Store,
+)
+from tests.admin import samples
+
+SECOND_NS = 1_000_000_000
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def store(clock: Clock) -> Store:
+    return Store(clock)
+
+
+def take(store: Store, topic: str, tick: int = 0) -> None:
+    store.apply(Frame(topic, tick + 1, 0, samples.TOPIC_SAMPLES[topic](tick)))
+
+
+def test_a_meter_needs_two_readings() -> None:
+    meter = Meter()
+    assert meter.per_second == 0.0
+
+    meter.add(SECOND_NS, 10)
+    assert meter.per_second == 0.0
+
+    meter.add(3 * SECOND_NS, 30)
+    assert meter.per_second == 10.0
+
+
+def test_a_meter_forgets_what_is_older_than_its_window() -> None:
+    meter = Meter()
+    for second, value in enumerate([0, 1_000, 1_010, 1_020, 1_030]):
+        meter.add(second * SECOND_NS, value)
+
+    assert meter.per_second == 10.0
+
+
+@pytest.mark.parametrize(("mono_ns", "value"), [(SECOND_NS // 2, 20), (3 * SECOND_NS, 5)])
+def test_a_meter_starts_anew_when_clock_or_counter_goes_back(mono_ns: int, value: int) -> None:
+    meter = Meter()
+    meter.add(SECOND_NS, 10)
+    meter.add(2 * SECOND_NS, 20)
+
+    meter.add(mono_ns, value)
+
+    assert meter.per_second == 0.0
+
+
+def test_the_same_moment_read_twice_counts_once() -> None:
+    meter = Meter()
+    meter.add(SECOND_NS, 10)
+    meter.add(SECOND_NS, 10)
+    meter.add(2 * SECOND_NS, 15)
+
+    assert meter.per_second == 5.0
+
+
+def test_history_keeps_one_sample_a_second_and_is_bounded() -> None:
+    history = History()
+    for tick in range(5 * (HISTORY_SAMPLES_MAX + 10)):
+        if history.due(SECOND_NS + tick * 200_000_000):
+            history.add(tick)
+
+    assert len(history.samples) == HISTORY_SAMPLES_MAX
+    assert history.tail(3) == [5 * (HISTORY_SAMPLES_MAX + 10) - back for back in (15, 10, 5)]
+
+
+def test_history_goes_on_when_another_daemons_clock_is_lower() -> None:
+    history = History()
+    assert history.due(900 * SECOND_NS)
+    assert not history.due(900 * SECOND_NS + 5)
+
+    assert history.due(2 * SECOND_NS)
+
+
+def test_rates_come_from_counters_and_the_daemons_clock(store: Store) -> None:
+    for tick in range(20):
+        take(store, "status", tick)
+
+    assert store.rate("commands") == pytest.approx(330 * 5)
+    assert store.rate("trades") == pytest.approx(90 * 5)
+    assert store.rate("unheard") == 0.0
+
+
+def test_session_rates_are_per_session(store: Store) -> None:
+    for tick in range(11):
+        take(store, "sessions", tick)
+
+    assert store.sessions is not None
+    rates = [store.session_rates(session)[0] for session in store.sessions.sessions]
+    assert rates == pytest.approx([812, 402, 0, 31], abs=3)
+
+
+def test_equal_values_make_nothing_dirty(store: Store) -> None:
+    take(store, "depth")
+    assert store.take_dirty() == {"depth"}
+
+    later = msgspec.structs.replace(samples.depth(), mono_ns=99 * SECOND_NS)
+    store.apply(Frame("depth", 2, 0, later))
+
+    assert store.take_dirty() == set()
+    assert store.depth == later
+
+
+def test_changed_ns_moves_only_with_a_change(store: Store) -> None:
+    take(store, "wal")
+    first = store.changed_ns
+    take(store, "wal")
+    assert store.changed_ns == first
+
+    take(store, "wal", 1)
+    assert store.changed_ns > first
+
+
+def test_another_process_of_the_daemon_starts_the_rates_anew(store: Store) -> None:
+    for tick in range(10):
+        take(store, "status", tick)
+    take(store, "depth", 9)
+
+    reborn = msgspec.structs.replace(samples.status(30), pid=4712)
+    store.apply(Frame("status", 1, 0, reborn))
+
+    assert store.rate("commands") == 0.0
+    assert not store.digests
+
+
+def test_trades_overlap_without_doubling(store: Store) -> None:
+    store.apply(Frame("trades", 1, 0, samples.trades(0, 60)))
+    store.apply(Frame("trades", 2, 0, samples.trades(0, 60)))
+    assert len(store.trades) == 60
+
+    more = samples.trades(0, 3)
+    shifted = [msgspec.structs.replace(trade, sequence=trade.sequence + 2) for trade in more.trades]
+    store.apply(Frame("trades", 3, 0, Trades(shifted, shifted[-1].sequence)))
+
+    assert len(store.trades) == 62
+    sequences = [trade.sequence for trade in store.trades]
+    assert sequences == sorted(set(sequences))
+    assert next(iter(store.last_trades(1))).sequence == shifted[-1].sequence
+
+
+def test_missed_trades_are_counted_and_the_tape_is_bounded(store: Store) -> None:
+    store.apply(Frame("trades", 1, 0, samples.trades(0, 60)))
+    gap = samples.trades(50, TRADES_MAX)
+    store.apply(Frame("trades", 2, 0, msgspec.structs.replace(gap, missed=17)))
+
+    assert store.trades_missed == 17
+    assert len(store.trades) == TRADES_MAX
+
+
+def test_a_log_that_starts_over_starts_the_tape_over(store: Store) -> None:
+    store.apply(Frame("trades", 1, 0, samples.trades(0, 60)))
+    fresh = [msgspec.structs.replace(samples.trades(0, 1).trades[0], sequence=7)]
+
+    store.apply(Frame("trades", 2, 0, Trades(fresh, 7)))
+
+    assert [trade.sequence for trade in store.trades] == [7]
+
+
+def test_live_digests_are_remembered_by_wal_seq(store: Store) -> None:
+    for tick in range(3):
+        take(store, "depth", tick)
+    seen = samples.depth(1)
+    assert store.digests[seen.wal_seq] == (samples.DIGEST, samples.EVENTS_DIGEST)
+
+    for number in range(DIGESTS_MAX + 5):
+        depth = msgspec.structs.replace(samples.depth(0, 1), wal_seq=number)
+        store.apply(Frame("depth", 1, 0, depth))
+    assert len(store.digests) == DIGESTS_MAX
+
+
+def test_the_badge_tells_how_far_to_trust(store: Store, clock: Clock) -> None:
+    assert store.badge() == (Badge.CONNECTING, 0)
+
+    store.apply(Connection(ConnectionState.CONNECTED))
+    take(store, "status")
+    assert store.badge() == (Badge.LIVE, 0)
+    assert store.is_live
+
+    clock.now += 3.5
+    assert store.badge() == (Badge.STALE, 3)
+    assert not store.is_live
+
+    store.apply(Connection(ConnectionState.LOST, "gone"))
+    clock.now += 4
+    assert store.badge() == (Badge.RECONNECTING, 7)
+
+    store.apply(Connection(ConnectionState.CONNECTED))
+    take(store, "status", 1)
+    assert store.badge() == (Badge.LIVE, 0)
+
+
+def test_a_copy_stays_as_it_was(store: Store) -> None:
+    for topic in samples.TOPIC_SAMPLES:
+        take(store, topic)
+    held = store.copy()
+
+    for tick in range(1, 40):
+        for topic in samples.TOPIC_SAMPLES:
+            take(store, topic, tick)
+
+    assert held.depth == samples.depth(0)
+    assert len(held.trades) == 60
+    assert len(held.latency_history.samples) == 1
+    assert held.rate("commands") == 0.0
+
+
+def test_frames_of_an_unknown_topic_only_count(store: Store) -> None:
+    store.apply(Frame("weather", 1, 4, {}))
+
+    assert store.frames == 1
+    assert store.skipped == 4
+    assert store.take_dirty() == set()
