@@ -28,7 +28,7 @@ from typing import Any
 
 import uvloop
 
-from bourse.config import Banner, DaemonConfig
+from bourse.config import Banner, DaemonConfig, prepare_admin_dir
 from bourse.daemon.admin_server import AdminServer, bind_admin_socket
 from bourse.daemon.clock import wall_ns
 from bourse.daemon.logs import open_log
@@ -62,6 +62,7 @@ def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
     try:
         store = open_store(config)
         try:
+            prepare_admin_dir(config.admin_path)
             admin_listener = bind_admin_socket(Path(config.admin))
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 daemon = Daemon(config, store, log)
