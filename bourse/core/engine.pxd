@@ -6,7 +6,7 @@ from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 from bourse.core.records cimport (
     Command, DepthLevel, EngineState, EventWindow, InstrumentRecord, OrderRecord,
 )
-from bourse.core.structures cimport Index, Pool
+from bourse.core.structures cimport Index, OrderTable, Pool
 
 
 @cython.final
@@ -19,7 +19,7 @@ cdef class Engine:
     cdef Pool session_pool
     cdef Pool side_pool
     cdef Index by_client            # (session, client_order_id) -> order
-    cdef Index by_order_id          # order_id -> order
+    cdef OrderTable by_order_id
     cdef Index by_session_id
     cdef Index by_instrument_id     # -> the instrument's buy side
     cdef uint32_t last_session      # slots of the last lookups

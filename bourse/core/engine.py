@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.bourse.core.invariant import invariant
-from cython.cimports.bourse.core.memory import map_zeroed, unmap
+from cython.cimports.bourse.core.memory import commit, map_zeroed, reserve, unmap
 from cython.cimports.bourse.core.records import (
     Command,
     DepthLevel,
@@ -32,7 +32,6 @@ from cython.cimports.bourse.core.structures import (
     ALL_ONES,
     BAD_COMMAND,
     BLOCK_LEVELS,
-    BLOCK_SHIFT,
     BUY,
     BY_ORDER_ID,
     CANCEL,
@@ -51,16 +50,13 @@ from cython.cimports.bourse.core.structures import (
     INSTRUMENT_DEFINE,
     IOC,
     KEY_MIN,
-    LEVEL_SHIFT,
     LIMIT,
     M1,
-    M2,
     MARKET,
     NEW_ORDER,
     NO_LIQUIDITY,
     OPERATOR,
     OPERATOR_CANCELLED,
-    ORDER_SHIFT,
     OUT_OF_MEMORY,
     P1,
     P2,
@@ -83,8 +79,6 @@ from cython.cimports.bourse.core.structures import (
     SESSION_END,
     SESSION_ENDED,
     SESSION_OPEN,
-    SESSION_SHIFT,
-    SIDE_SHIFT,
     SNAPSHOT_MARK,
     TOMBSTONE,
     TRADE,
@@ -110,6 +104,7 @@ from cython.cimports.bourse.core.structures import (
     Order,
     OrderPtr,
     OrderRecordPtr,
+    OrderTablePtr,
     PoolPtr,
     Session,
     SessionPtr,
@@ -117,6 +112,7 @@ from cython.cimports.bourse.core.structures import (
     Uint32Ptr,
     Uint64Ptr,
     WindowPtr,
+    fold,
 )
 from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -126,21 +122,17 @@ from cython.cimports.libc.string import memcpy, memmove, memset
 
 from bourse import domain
 
-ORDERS_MAX = 0xFFFF_FF00
-"""Live orders that one engine can hold at most: slots are 32 bits wide."""
+ORDERS_MAX = 1 << 30
+"""Live orders that one engine can hold at most: 64 GiB of them, reserved as address space."""
 
-_INDEX_PLACES_MIN = 1024
-_MOVED_PER_INSERT = 16
-_LEVELS_MAX = 1 << 28
-_BLOCKS_MAX = 1 << 24
-_SESSIONS_MAX = 1 << 31
-_SIDES_MAX = 1 << 31
 _APPLY_EVENTS = 256
 
-INDEX_PLACES_MIN = cython.declare(uint64_t, _INDEX_PLACES_MIN)
+# Places that the indexes begin with, powers of two; small books then have no clusters of entries.
+CLIENT_PLACES = cython.declare(uint64_t, 1 << 15)
+STRAY_PLACES = cython.declare(uint64_t, 1 << 10)
 # Entries of the old table looked at for each insertion while an index grows. A table of n places is
-# emptied after n/16 insertions; the next growth is 3n/4 insertions away.
-MOVED_PER_INSERT = cython.declare(cython.int, _MOVED_PER_INSERT)
+# emptied after n/16 insertions; the next growth is 3n/5 insertions away.
+MOVED_PER_INSERT = cython.declare(cython.int, 16)
 
 
 # --- Pools ----------------------------------------------------------------------------------------
@@ -150,19 +142,24 @@ MOVED_PER_INSERT = cython.declare(cython.int, _MOVED_PER_INSERT)
 @cython.nogil
 @cython.exceptval(check=False)
 def pool_open(
-    pool: PoolPtr, item_bytes: uint64_t, shift: uint32_t, slots_max: uint64_t
+    pool: PoolPtr, item_bytes: uint64_t, chunk_slots: uint64_t, slots_max: uint64_t
 ) -> cython.bint:
-    """Prepare an empty pool; false when there is no memory for its table of chunks."""
+    """Prepare an empty pool; false when not even a small range of addresses is free."""
     pool.item_bytes = item_bytes
-    pool.shift = shift
+    pool.chunk_slots = chunk_slots
     pool.slots_max = slots_max
     pool.capacity = 0
     pool.next_unused = 1
     pool.live_count = 0
     pool.free = 0
-    pool.table_bytes = ((slots_max >> shift) + 1) * cython.sizeof(cython.p_void)
-    pool.chunks = cython.cast(cython.pp_void, map_zeroed(pool.table_bytes))
-    return pool.chunks != cython.NULL
+    pool.base = cython.NULL
+    # A limit on the process's address space leaves room for fewer.
+    while pool.base == cython.NULL and pool.slots_max >= chunk_slots:
+        pool.reserved_bytes = pool.slots_max * item_bytes
+        pool.base = reserve(pool.reserved_bytes)
+        if pool.base == cython.NULL:
+            pool.slots_max //= 2
+    return pool.base != cython.NULL
 
 
 @cython.cfunc
@@ -170,29 +167,21 @@ def pool_open(
 @cython.exceptval(check=False)
 def pool_close(pool: PoolPtr) -> cython.void:
     """Give all memory back."""
-    chunk: uint64_t = 0
-    if pool.chunks == cython.NULL:
-        return
-    while chunk << pool.shift < pool.capacity:
-        unmap(pool.chunks[chunk], pool.item_bytes << pool.shift)
-        chunk += 1
-    unmap(cython.cast(cython.p_void, pool.chunks), pool.table_bytes)
-    pool.chunks = cython.NULL
+    unmap(pool.base, pool.reserved_bytes)
+    pool.base = cython.NULL
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def pool_grow(pool: PoolPtr) -> cython.bint:
-    """Add one chunk; false when there is no memory."""
-    chunk: cython.p_void
-    if pool.capacity >= pool.slots_max:
+    """Make one more chunk usable; false when there is no memory."""
+    start: cython.p_char = cython.cast(cython.p_char, pool.base) + pool.capacity * pool.item_bytes
+    if (pool.capacity + pool.chunk_slots) * pool.item_bytes > pool.reserved_bytes:
         return False
-    chunk = map_zeroed(pool.item_bytes << pool.shift)
-    if chunk == cython.NULL:
+    if not commit(start, pool.chunk_slots * pool.item_bytes):
         return False
-    pool.chunks[pool.capacity >> pool.shift] = chunk
-    pool.capacity += cython.cast(uint64_t, 1) << pool.shift
+    pool.capacity += pool.chunk_slots
     return True
 
 
@@ -215,9 +204,7 @@ def pool_ready(pool: PoolPtr) -> cython.bint:
 @cython.exceptval(check=False)
 def order_at(engine: Engine, slot: uint32_t) -> OrderPtr:
     """Return the order in a slot."""
-    return cython.cast(OrderPtr, engine.order_pool.chunks[slot >> ORDER_SHIFT]) + (
-        slot & ((1 << ORDER_SHIFT) - 1)
-    )
+    return cython.cast(OrderPtr, engine.order_pool.base) + slot
 
 
 @cython.cfunc
@@ -226,9 +213,7 @@ def order_at(engine: Engine, slot: uint32_t) -> OrderPtr:
 @cython.exceptval(check=False)
 def level_at(engine: Engine, slot: uint32_t) -> LevelPtr:
     """Return the level in a slot."""
-    return cython.cast(LevelPtr, engine.level_pool.chunks[slot >> LEVEL_SHIFT]) + (
-        slot & ((1 << LEVEL_SHIFT) - 1)
-    )
+    return cython.cast(LevelPtr, engine.level_pool.base) + slot
 
 
 @cython.cfunc
@@ -237,9 +222,7 @@ def level_at(engine: Engine, slot: uint32_t) -> LevelPtr:
 @cython.exceptval(check=False)
 def block_at(engine: Engine, slot: uint32_t) -> BlockPtr:
     """Return the block in a slot."""
-    return cython.cast(BlockPtr, engine.block_pool.chunks[slot >> BLOCK_SHIFT]) + (
-        slot & ((1 << BLOCK_SHIFT) - 1)
-    )
+    return cython.cast(BlockPtr, engine.block_pool.base) + slot
 
 
 @cython.cfunc
@@ -248,9 +231,7 @@ def block_at(engine: Engine, slot: uint32_t) -> BlockPtr:
 @cython.exceptval(check=False)
 def session_at(engine: Engine, slot: uint32_t) -> SessionPtr:
     """Return the session in a slot."""
-    return cython.cast(SessionPtr, engine.session_pool.chunks[slot >> SESSION_SHIFT]) + (
-        slot & ((1 << SESSION_SHIFT) - 1)
-    )
+    return cython.cast(SessionPtr, engine.session_pool.base) + slot
 
 
 @cython.cfunc
@@ -259,23 +240,10 @@ def session_at(engine: Engine, slot: uint32_t) -> SessionPtr:
 @cython.exceptval(check=False)
 def side_at(engine: Engine, slot: uint32_t) -> SidePtr:
     """Return the side in a slot."""
-    return cython.cast(SidePtr, engine.side_pool.chunks[slot >> SIDE_SHIFT]) + (
-        slot & ((1 << SIDE_SHIFT) - 1)
-    )
+    return cython.cast(SidePtr, engine.side_pool.base) + slot
 
 
 # --- Digests (docs/matching.md) -------------------------------------------------------------------
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def mix(word: uint64_t) -> uint64_t:
-    """SplitMix64's output function."""
-    word = (word ^ (word >> 30)) * M1
-    word = (word ^ (word >> 27)) * M2
-    return word ^ (word >> 31)
 
 
 @cython.cfunc
@@ -297,7 +265,7 @@ def order_term(
     order_id: uint64_t, priority: uint64_t, leaves_lots: uint64_t, place: uint64_t
 ) -> uint64_t:
     """What one live order adds to the state digest."""
-    return mix(order_id * P1 + priority * P2 + leaves_lots * P4 + place)
+    return fold(order_id * P1 + priority * P2 + leaves_lots * P4 + place, M1)
 
 
 @cython.cfunc
@@ -314,14 +282,14 @@ def chain(
     price_ticks: int64_t,
     qty_lots: uint64_t,
 ) -> uint64_t:
-    """The event digest after one more event.
+    """Return the event digest after one more event.
 
-    Only the last line depends on the digest before: consecutive events' multiplications overlap.
+    Only the last two lines depend on the digest before: events' multiplications overlap.
     """
     word: uint64_t = kind | (reason << 8) | (side << 16) | (instrument_id << 32)
-    word = mix(word * P1 + order_id * P2 + cython.cast(uint64_t, price_ticks) * P3 + qty_lots * P4)
+    word = word * P1 + order_id * P2 + cython.cast(uint64_t, price_ticks) * P3 + qty_lots * P4
     digest = digest ^ word
-    return ((digest << 29) | (digest >> 35)) * P1 + P4
+    return ((digest << 29) | (digest >> 35)) * P1 + P5
 
 
 # --- Indexes --------------------------------------------------------------------------------------
@@ -332,9 +300,12 @@ def chain(
 @cython.nogil
 @cython.exceptval(check=False)
 def client_tag(session: uint32_t, client_order_id: uint64_t) -> uint32_t:
-    """Hash of an order's key among its session's; any client order ids are spread well."""
-    word: uint64_t = (client_order_id ^ (cython.cast(uint64_t, session) * P3)) * P1
-    return cython.cast(uint32_t, ((word ^ (word >> 32)) * P2) >> 32)
+    """Hash of an order's key among its session's.
+
+    Eight consecutive ids are neighbours, for most clients count; the groups are spread well.
+    """
+    word: uint64_t = (client_order_id >> 3) + cython.cast(uint64_t, session) * P3
+    return cython.cast(uint32_t, ((fold(word, P1) >> 32) << 3) | (client_order_id & 7))
 
 
 @cython.cfunc
@@ -376,12 +347,28 @@ def index_close(index: IndexPtr) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 def index_put(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
-    """Store an entry in the first free place from its home on."""
-    position: uint64_t = tag & index.mask
-    while index.entries[position].slot != 0:
-        position = (position + 1) & index.mask
-    index.entries[position].tag = tag
-    index.entries[position].slot = slot
+    """Store an entry at or after its home, moving on those that are nearer to theirs."""
+    entries: EntryPtr = index.entries
+    mask: uint64_t = index.mask
+    position: uint64_t = tag & mask
+    distance: uint64_t = 0
+    other_distance: uint64_t
+    other_tag: uint32_t
+    other_slot: uint32_t
+    while entries[position].slot != 0:
+        other_distance = (position - entries[position].tag) & mask
+        if other_distance < distance:
+            other_tag = entries[position].tag
+            other_slot = entries[position].slot
+            entries[position].tag = tag
+            entries[position].slot = slot
+            tag = other_tag
+            slot = other_slot
+            distance = other_distance
+        position = (position + 1) & mask
+        distance += 1
+    entries[position].tag = tag
+    entries[position].slot = slot
 
 
 @cython.cfunc
@@ -426,10 +413,10 @@ def index_grow(index: IndexPtr) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def index_ready(index: IndexPtr) -> cython.bint:
-    """Make sure that one entry can be added, 3/4 full at most; false when there is no memory."""
+    """Make sure that one entry can be added, 3/5 full at most; false when there is no memory."""
     if index.old != cython.NULL:
         index_move(index, MOVED_PER_INSERT)
-    if index.count < (index.mask + 1) - ((index.mask + 1) >> 2):
+    if index.count * 5 < (index.mask + 1) * 3:
         return True
     return index_grow(index)
 
@@ -462,7 +449,7 @@ def index_bury(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
 @cython.nogil
 @cython.exceptval(check=False)
 def index_remove(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
-    """Remove an entry; those after it move back where that brings them nearer to home."""
+    """Remove an entry; those after it move back until one is at home."""
     entries: EntryPtr = index.entries
     mask: uint64_t = index.mask
     hole: uint64_t = tag & mask
@@ -474,10 +461,9 @@ def index_remove(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
             return
         hole = (hole + 1) & mask
     position = (hole + 1) & mask
-    while entries[position].slot != 0:
-        if ((position - entries[position].tag) & mask) >= ((position - hole) & mask):
-            entries[hole] = entries[position]
-            hole = position
+    while entries[position].slot != 0 and (position - entries[position].tag) & mask != 0:
+        entries[hole] = entries[position]
+        hole = position
         position = (position + 1) & mask
     entries[hole].slot = 0
 
@@ -517,28 +503,36 @@ def find(
     entries: EntryPtr = index.entries
     mask: uint64_t = index.mask
     position: uint64_t = tag & mask
+    distance: uint64_t = 0
     slot: uint32_t
     while True:
         slot = entries[position].slot
-        if slot == 0:
+        # An entry nearer to its home would have been moved on by the one that is looked for.
+        if slot == 0 or ((position - entries[position].tag) & mask) < distance:
             break
         if entries[position].tag == tag and matches(engine, what, slot, key, session):
             return slot
         position = (position + 1) & mask
+        distance += 1
     if index.old == cython.NULL:
         return 0
-    position = tag & index.old_mask
+    # Tombstones keep their tag, so the same holds here.
+    entries = index.old
+    mask = index.old_mask
+    position = tag & mask
+    distance = 0
     while True:
-        slot = index.old[position].slot
-        if slot == 0:
+        slot = entries[position].slot
+        if slot == 0 or ((position - entries[position].tag) & mask) < distance:
             return 0
         if (
             slot != TOMBSTONE
-            and index.old[position].tag == tag
+            and entries[position].tag == tag
             and matches(engine, what, slot, key, session)
         ):
             return slot
-        position = (position + 1) & index.old_mask
+        position = (position + 1) & mask
+        distance += 1
 
 
 @cython.cfunc
@@ -557,13 +551,138 @@ def find_client(engine: Engine, session: uint32_t, client_order_id: uint64_t) ->
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def stray_tag(order_id: uint64_t) -> uint32_t:
+    """Hash of an order id; ids that share a home do not share this."""
+    return cython.cast(uint32_t, fold(order_id, P1) >> 32)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def table_open(table: OrderTablePtr, places: uint64_t) -> cython.bint:
+    """Prepare an empty table of `places` places, a power of two; false when there is no memory."""
+    table.mask = places - 1
+    table.count = 0
+    table.old_slots = cython.NULL
+    table.old_mask = 0
+    table.cursor = 0
+    table.slots = cython.cast(Uint32Ptr, map_zeroed(places * cython.sizeof(uint32_t)))
+    return index_open(cython.address(table.strays), STRAY_PLACES) and table.slots != cython.NULL
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def table_close(table: OrderTablePtr) -> cython.void:
+    """Give all memory back."""
+    unmap(table.slots, (table.mask + 1) * cython.sizeof(uint32_t))
+    unmap(table.old_slots, (table.old_mask + 1) * cython.sizeof(uint32_t))
+    table.slots = cython.NULL
+    table.old_slots = cython.NULL
+    index_close(cython.address(table.strays))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def table_put(table: OrderTablePtr, order_id: uint64_t, slot: uint32_t) -> cython.void:
+    """Store an order at home or among the strays; order_table_ready() came before."""
+    home: uint64_t = order_id & table.mask
+    if table.slots[home] == 0:
+        table.slots[home] = slot
+    else:
+        index_add(cython.address(table.strays), stray_tag(order_id), slot)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def table_move(engine: Engine, places: uint64_t) -> cython.bint:
+    """Move the next `places` places of the old table; false when there is no memory."""
+    table: OrderTablePtr = cython.address(engine.by_order_id)
+    slot: uint32_t
+    while places != 0 and table.cursor <= table.old_mask:
+        slot = table.old_slots[table.cursor]
+        if slot != 0:
+            if not index_ready(cython.address(table.strays)):
+                return False
+            table.old_slots[table.cursor] = 0
+            table_put(table, order_at(engine, slot).order_id, slot)
+        table.cursor += 1
+        places -= 1
+    if table.cursor > table.old_mask:
+        unmap(table.old_slots, (table.old_mask + 1) * cython.sizeof(uint32_t))
+        table.old_slots = cython.NULL
+    return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def table_grow(engine: Engine) -> cython.bint:
+    """Start to move to a table of twice the size; false when there is no memory."""
+    table: OrderTablePtr = cython.address(engine.by_order_id)
+    slots: Uint32Ptr
+    if table.old_slots != cython.NULL and not table_move(engine, ALL_ONES):
+        return False
+    slots = cython.cast(Uint32Ptr, map_zeroed((table.mask + 1) * 2 * cython.sizeof(uint32_t)))
+    if slots == cython.NULL:
+        return False
+    table.old_slots = table.slots
+    table.old_mask = table.mask
+    table.cursor = 0
+    table.slots = slots
+    table.mask = table.mask * 2 + 1
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def table_ready(engine: Engine) -> cython.bint:
+    """Make sure that one order can be added; false when there is no memory."""
+    table: OrderTablePtr = cython.address(engine.by_order_id)
+    if table.old_slots != cython.NULL and not table_move(engine, MOVED_PER_INSERT):
+        return False
+    if table.count * 5 >= (table.mask + 1) * 3 and not table_grow(engine):
+        return False
+    return index_ready(cython.address(table.strays))
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def table_remove(table: OrderTablePtr, order_id: uint64_t, slot: uint32_t) -> cython.void:
+    """Remove an order that is there."""
+    table.count -= 1
+    if table.slots[order_id & table.mask] == slot:
+        table.slots[order_id & table.mask] = 0
+    elif table.old_slots != cython.NULL and table.old_slots[order_id & table.old_mask] == slot:
+        table.old_slots[order_id & table.old_mask] = 0
+    else:
+        index_remove(cython.address(table.strays), stray_tag(order_id), slot)
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def find_order(engine: Engine, order_id: uint64_t) -> uint32_t:
     """Return the slot of a live order, 0 when none."""
-    return find(
-        engine, cython.address(engine.by_order_id), 1, cython.cast(uint32_t, order_id), order_id, 0
-    )
+    table: OrderTablePtr = cython.address(engine.by_order_id)
+    slot: uint32_t = table.slots[order_id & table.mask]
+    if slot != 0 and order_at(engine, slot).order_id == order_id:
+        return slot
+    if table.old_slots != cython.NULL:
+        slot = table.old_slots[order_id & table.old_mask]
+        if slot != 0 and order_at(engine, slot).order_id == order_id:
+            return slot
+    return find(engine, cython.address(table.strays), 1, stray_tag(order_id), order_id, 0)
 
 
 @cython.cfunc
@@ -955,7 +1074,7 @@ def forget_order(engine: Engine, slot: uint32_t, order: OrderPtr) -> cython.void
     index_remove(
         cython.address(engine.by_client), client_tag(order.session, order.client_order_id), slot
     )
-    index_remove(cython.address(engine.by_order_id), cython.cast(uint32_t, order.order_id), slot)
+    table_remove(cython.address(engine.by_order_id), order.order_id, slot)
     order.leaves_lots = 0
     order.next = engine.order_pool.free
     engine.order_pool.free = slot
@@ -1010,7 +1129,8 @@ def append_order(
     index_add(
         cython.address(engine.by_client), client_tag(session_slot, record.client_order_id), slot
     )
-    index_add(cython.address(engine.by_order_id), cython.cast(uint32_t, record.order_id), slot)
+    table_put(cython.address(engine.by_order_id), record.order_id, slot)
+    engine.by_order_id.count += 1
 
 
 @cython.cfunc
@@ -1024,7 +1144,7 @@ def order_ready(engine: Engine, side: SidePtr) -> cython.bint:
         and pool_ready(cython.address(engine.block_pool))
         and directory_ready(side)
         and index_ready(cython.address(engine.by_client))
-        and index_ready(cython.address(engine.by_order_id))
+        and table_ready(engine)
     )
 
 
@@ -1782,25 +1902,15 @@ class Engine:
         memset(cython.address(self.state), 0, cython.sizeof(EngineState))
         self.state.next_order_id = 1
         self.state.next_priority = 1
-        ok = pool_open(
-            cython.address(self.order_pool), cython.sizeof(Order), ORDER_SHIFT, ORDERS_MAX
-        )
-        ok &= pool_open(
-            cython.address(self.level_pool), cython.sizeof(Level), LEVEL_SHIFT, _LEVELS_MAX
-        )
-        ok &= pool_open(
-            cython.address(self.block_pool), cython.sizeof(Block), BLOCK_SHIFT, _BLOCKS_MAX
-        )
-        ok &= pool_open(
-            cython.address(self.session_pool), cython.sizeof(Session), SESSION_SHIFT, _SESSIONS_MAX
-        )
-        ok &= pool_open(
-            cython.address(self.side_pool), cython.sizeof(BookSide), SIDE_SHIFT, _SIDES_MAX
-        )
-        ok &= index_open(cython.address(self.by_client), INDEX_PLACES_MIN)
-        ok &= index_open(cython.address(self.by_order_id), INDEX_PLACES_MIN)
-        ok &= index_open(cython.address(self.by_session_id), INDEX_PLACES_MIN)
-        ok &= index_open(cython.address(self.by_instrument_id), INDEX_PLACES_MIN)
+        ok = pool_open(cython.address(self.order_pool), cython.sizeof(Order), 1 << 16, ORDERS_MAX)
+        ok &= pool_open(cython.address(self.level_pool), cython.sizeof(Level), 1 << 14, 1 << 26)
+        ok &= pool_open(cython.address(self.block_pool), cython.sizeof(Block), 1 << 8, 1 << 20)
+        ok &= pool_open(cython.address(self.session_pool), cython.sizeof(Session), 1 << 12, 1 << 26)
+        ok &= pool_open(cython.address(self.side_pool), cython.sizeof(BookSide), 1 << 12, 1 << 24)
+        ok &= index_open(cython.address(self.by_client), CLIENT_PLACES)
+        ok &= table_open(cython.address(self.by_order_id), CLIENT_PLACES)
+        ok &= index_open(cython.address(self.by_session_id), STRAY_PLACES)
+        ok &= index_open(cython.address(self.by_instrument_id), STRAY_PLACES)
         # Slot 0 of these two is read as "none" by the caches of the last lookup.
         ok = ok and pool_grow(cython.address(self.session_pool))
         ok = ok and pool_grow(cython.address(self.side_pool))
@@ -1818,13 +1928,14 @@ class Engine:
         """
         if not 1 <= orders_max <= ORDERS_MAX:
             raise ValueError(f"orders_max={orders_max}, expected 1..{ORDERS_MAX}")
-        self.order_pool.slots_max = orders_max + 1
+        if cython.cast(uint64_t, orders_max) + 1 < self.order_pool.slots_max:
+            self.order_pool.slots_max = orders_max + 1
 
     def __dealloc__(self) -> None:
         """Give all memory back."""
         slot: uint64_t
         side: SidePtr
-        if self.side_pool.chunks != cython.NULL and self.side_pool.capacity != 0:
+        if self.side_pool.base != cython.NULL and self.side_pool.capacity != 0:
             for slot in range(2, self.side_pool.next_unused):
                 side = side_at(self, cython.cast(uint32_t, slot))
                 free(side.separators)
@@ -1835,7 +1946,7 @@ class Engine:
         pool_close(cython.address(self.session_pool))
         pool_close(cython.address(self.side_pool))
         index_close(cython.address(self.by_client))
-        index_close(cython.address(self.by_order_id))
+        table_close(cython.address(self.by_order_id))
         index_close(cython.address(self.by_session_id))
         index_close(cython.address(self.by_instrument_id))
 
@@ -2230,7 +2341,8 @@ def engine_memory(engine: Engine) -> object:
         + engine.session_pool.capacity * cython.sizeof(Session)
         + engine.side_pool.capacity * cython.sizeof(BookSide)
         + table_bytes(engine.by_client.mask)
-        + table_bytes(engine.by_order_id.mask)
+        + (engine.by_order_id.mask + 1) * cython.sizeof(uint32_t)
+        + table_bytes(engine.by_order_id.strays.mask)
         + table_bytes(engine.by_session_id.mask)
         + table_bytes(engine.by_instrument_id.mask)
     )
@@ -2609,7 +2721,10 @@ def check_engine(engine: Engine) -> object:
     require(check_sessions(engine) == orders, "every live order is on its session's list")
     check_pools(engine, levels, blocks)
     check_index(cython.address(engine.by_client), orders, "by_client")
-    check_index(cython.address(engine.by_order_id), orders, "by_order_id")
+    require(engine.by_order_id.count == orders, "by_order_id: the table counts its orders")
+    check_index(
+        cython.address(engine.by_order_id.strays), engine.by_order_id.strays.count, "by_order_id"
+    )
     check_index(cython.address(engine.by_session_id), engine.state.session_count, "by_session_id")
     check_index(
         cython.address(engine.by_instrument_id), engine.state.instrument_count, "by_instrument_id"

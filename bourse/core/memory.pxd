@@ -1,23 +1,29 @@
-# Zeroed memory straight from the kernel, in whole pages: chunks of pools and tables of indexes.
+# Memory straight from the kernel: reserved address ranges in which pools grow in place, and tables of indexes.
 #
-# Pages cost nothing before their first use, so a table of two million pointers of which ten are used is ten
-# pointers' pages, and a growing index is not zeroed in one go.
+# Reserving costs nothing, so a pool reserves all that it may ever need and makes it usable chunk by chunk: it grows
+# without copying and without a table of chunks. Pages are zero and cost nothing before their first use.
 
 cdef extern from * nogil:
     """
     #include <stddef.h>
     #include <sys/mman.h>
+    static inline void *bourse_reserve(size_t size_bytes) {
+        void *memory = mmap(NULL, size_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        return memory == MAP_FAILED ? NULL : memory;
+    }
+    static inline int bourse_commit(void *memory, size_t size_bytes) {
+        return mprotect(memory, size_bytes, PROT_READ | PROT_WRITE) == 0;
+    }
     static inline void *bourse_map_zeroed(size_t size_bytes) {
-        void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        void *memory = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         return memory == MAP_FAILED ? NULL : memory;
     }
     static inline void bourse_unmap(void *memory, size_t size_bytes) {
         if (memory != NULL)
             munmap(memory, size_bytes);
     }
-    static inline void bourse_prefetch(const void *address) { __builtin_prefetch(address, 1, 3); }
     """
-    void *map_zeroed "bourse_map_zeroed"(size_t size_bytes)     # NULL when there is none
+    void *reserve "bourse_reserve"(size_t size_bytes)           # not usable yet; NULL when there is no room
+    bint commit "bourse_commit"(void *memory, size_t size_bytes)  # make usable; false when there is no memory
+    void *map_zeroed "bourse_map_zeroed"(size_t size_bytes)     # usable at once; NULL when there is none
     void unmap "bourse_unmap"(void *memory, size_t size_bytes)
-    void prefetch "bourse_prefetch"(const void *address)        # will be written soon

@@ -1,6 +1,6 @@
 # What the engine keeps in memory: the C layout of orders, levels, blocks, books, sessions and indexes.
 #
-# Everything refers to everything by a slot: a 32-bit position in a chunked pool. Slot 0 is never given out and
+# Everything refers to everything by a slot: a 32-bit position in a pool. Slot 0 is never given out and
 # means none, so zeroed memory is empty memory. Slots are reused and never leave the engine.
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
@@ -13,32 +13,25 @@ cdef extern from * nogil:
     """
     #include <stdint.h>
     enum {
-        BOURSE_ORDER_SHIFT = 16,      /* 65,536 orders a chunk: 4 MiB */
-        BOURSE_LEVEL_SHIFT = 14,      /* 16,384 levels a chunk: 512 KiB */
-        BOURSE_BLOCK_SHIFT = 6,       /* 64 blocks a chunk: 100 KiB */
-        BOURSE_SESSION_SHIFT = 12,    /* 4,096 sessions a chunk: 128 KiB */
-        BOURSE_SIDE_SHIFT = 12,       /* 4,096 sides, 2,048 instruments a chunk: 256 KiB */
         BOURSE_BLOCK_LEVELS = 128,
     };
     static const uint32_t BOURSE_TOMBSTONE = 0xFFFFFFFFu;
     static const uint64_t BOURSE_ALL_ONES = 0xFFFFFFFFFFFFFFFFull;
     static const int64_t BOURSE_KEY_MIN = INT64_MIN;
-    /* Multipliers of the digests and of the index's hash: the five primes of XXH64 and the two
-       multipliers of SplitMix64 (docs/matching.md). */
+    /* Multipliers of the digests and of the index's hash: the five primes of XXH64 and the first
+       multiplier of SplitMix64 (docs/matching.md). */
     static const uint64_t BOURSE_P1 = 0x9E3779B185EBCA87ull;
     static const uint64_t BOURSE_P2 = 0xC2B2AE3D27D4EB4Full;
     static const uint64_t BOURSE_P3 = 0x165667B19E3779F9ull;
     static const uint64_t BOURSE_P4 = 0x85EBCA77C2B2AE63ull;
     static const uint64_t BOURSE_P5 = 0x27D4EB2F165667C5ull;
     static const uint64_t BOURSE_M1 = 0xBF58476D1CE4E5B9ull;
-    static const uint64_t BOURSE_M2 = 0x94D049BB133111EBull;
+    static inline uint64_t bourse_fold(uint64_t a, uint64_t b) {
+        unsigned __int128 product = (unsigned __int128)a * b;
+        return (uint64_t)product ^ (uint64_t)(product >> 64);
+    }
     """
     enum:
-        ORDER_SHIFT "BOURSE_ORDER_SHIFT"
-        LEVEL_SHIFT "BOURSE_LEVEL_SHIFT"
-        BLOCK_SHIFT "BOURSE_BLOCK_SHIFT"
-        SESSION_SHIFT "BOURSE_SESSION_SHIFT"
-        SIDE_SHIFT "BOURSE_SIDE_SHIFT"
         BLOCK_LEVELS "BOURSE_BLOCK_LEVELS"
     const uint32_t TOMBSTONE "BOURSE_TOMBSTONE"     # an entry of an index that is being emptied
     const uint64_t ALL_ONES "BOURSE_ALL_ONES"
@@ -49,7 +42,7 @@ cdef extern from * nogil:
     const uint64_t P4 "BOURSE_P4"
     const uint64_t P5 "BOURSE_P5"
     const uint64_t M1 "BOURSE_M1"
-    const uint64_t M2 "BOURSE_M2"
+    uint64_t fold "bourse_fold"(uint64_t a, uint64_t b)     # both halves of the product, xored
 
 
 # The values of domain.py as compile-time constants; engine.py compares them with it when it is imported.
@@ -177,8 +170,9 @@ cdef struct Entry:                  # 8 bytes: one place of an index
     uint32_t slot                   # 0: empty
 
 
-# Open addressing with linear probing and backward-shift deletion. It grows step by step: `old` is emptied a few
-# positions an insertion while both are searched, so no command pays for the whole table.
+# Open addressing with linear probing: entries stand in the order of their homes ("Robin Hood": Celis, Larson and Munro,
+# 1985), so a search ends early and a removal moves back only what is not at home. It grows step by step: `old` is emptied
+# a few places an insertion while both are searched, so no command pays for the whole table.
 cdef struct Index:
     Entry *entries
     uint64_t mask                   # count of places - 1
@@ -188,16 +182,30 @@ cdef struct Index:
     uint64_t cursor                 # positions of old below it are moved
 
 
+# order_id -> order. An order's home is the low bits of its id. Ids are consecutive, so orders that live at the same time
+# rarely share a home; those that find theirs taken are in `strays`. Grows step by step like an Index.
+cdef struct OrderTable:
+    uint32_t *slots                 # 0: empty
+    uint64_t mask
+    uint64_t count                  # orders in slots, old_slots and strays
+    uint32_t *old_slots             # NULL when nothing is being moved
+    uint64_t old_mask
+    uint64_t cursor                 # positions of old_slots below it are moved
+    Index strays
+
+
+# A reserved range of addresses, usable up to `capacity` slots.
 cdef struct Pool:
-    void **chunks                   # chunk n holds slots n << shift and on
+    void *base
     uint64_t item_bytes
-    uint64_t capacity               # slots in the chunks that exist
-    uint64_t slots_max              # slots that may ever exist
-    uint64_t table_bytes            # size of the table of chunks
+    uint64_t chunk_slots            # grows by as many
+    uint64_t capacity
+    uint64_t reserved_bytes
+    uint64_t slots_max              # slots that may ever be used
     uint64_t next_unused            # never given out yet
     uint64_t live_count
-    uint32_t shift
     uint32_t free                   # given back, 0 when none
+    uint32_t spare
 
 
 ctypedef Order *OrderPtr
@@ -208,6 +216,7 @@ ctypedef Session *SessionPtr
 ctypedef Entry *EntryPtr
 ctypedef Index *IndexPtr
 ctypedef Pool *PoolPtr
+ctypedef OrderTable *OrderTablePtr
 ctypedef const Command *CommandPtr
 ctypedef Event *EventPtr
 ctypedef EventWindow *WindowPtr
