@@ -1,4 +1,4 @@
-"""Engine and model side by side: every command goes to both, and everything they say is compared."""
+"""Engine and model side by side: every command goes to both, and all that they say is compared."""
 
 from __future__ import annotations
 
