@@ -204,7 +204,7 @@ def unpack_segment_header(block: bytes) -> SegmentHeader:
         raise FormatError("the header's CRC does not match its bytes")
     if version != FORMAT_VERSION:
         raise FormatError(
-            f"format version {version} is newer than {FORMAT_VERSION}, which is known"
+            f"format version {version} is unknown; this release reads {FORMAT_VERSION}"
         )
     if size != SEGMENT_HEADER_SIZE:
         raise FormatError(f"the header says it has {size} bytes, expected {SEGMENT_HEADER_SIZE}")

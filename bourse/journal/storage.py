@@ -400,16 +400,23 @@ def is_owned(data_dir: Path) -> bool:
     """Say whether a process owns a data directory now, without touching its lock.
 
     Asking by locking would make a daemon that starts in that instant fail, so this reads the
-    kernel's table. Where /proc is missing the answer is no.
+    kernel's table. Some file systems (Btrfs) show another device number there than stat does; then
+    the pid in the lock file must be that of the lock. Where /proc is missing the answer is no.
     """
+    path = data_dir / LOCK_NAME
     try:
-        status = (data_dir / LOCK_NAME).lstat()
+        status = path.lstat()
+        pid = path.read_text(encoding="ascii", errors="replace").strip()
         table = Path("/proc/locks").read_text(encoding="ascii")
     except OSError:
         return False
-    place = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    return any(
-        fields[1] == "FLOCK" and place in fields
-        for fields in map(str.split, table.splitlines())
-        if len(fields) > 1
-    )
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
+    for line in table.splitlines():
+        # 1: FLOCK  ADVISORY  WRITE 4711 fe:00:8421 0 EOF; a waiting one has an arrow before FLOCK.
+        fields = line.split()
+        if len(fields) < 6 or fields[1] != "FLOCK":
+            continue
+        where, _, inode = fields[5].rpartition(":")
+        if inode == str(status.st_ino) and (where == device or fields[4] == pid):
+            return True
+    return False
