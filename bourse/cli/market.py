@@ -110,7 +110,8 @@ def watch(
         last_sequence = client.call("trades").last_sequence
         for frame in client.frames(SubscribeParams("trades", max_hz=20.0)):
             trades = msgspec.convert(frame.data, Trades)
-            if trades.missed:
+            # The first frame begins with what is kept, all of which is older.
+            if trades.missed and frame.number > 1:
                 say_json({"missed": trades.missed}) if as_json else say(
                     f"  ... {trades.missed:,} more"
                 )

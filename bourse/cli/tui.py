@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import sys
+from typing import Annotated
+
+import typer
 
 from bourse.cli.options import AdminOption, admin_path, command_app
 
@@ -10,11 +12,16 @@ app = command_app()
 
 
 @app.command()
-def tui(admin: AdminOption = None) -> int:
+def tui(
+    admin: AdminOption = None,
+    rate_hz: Annotated[
+        int, typer.Option("--rate-hz", metavar="1|2|5|10|20", help="Paints a second.")
+    ] = 5,
+) -> int:
     """Open the console: the book, trades, latencies, the log and sessions, live.
 
-    It may be started before the daemon, and it survives the daemon's restart. `q` leaves it, `?` or
-    F1 shows the keys. The daemon runs on.
+    It may be started before the daemon, and it survives the daemon's restart. `q` leaves it and `?`
+    shows the keys. The daemon runs on.
 
     \b
     Example:
@@ -23,15 +30,8 @@ def tui(admin: AdminOption = None) -> int:
     \b
     Exit codes:
       0  left
-      2  stdout is not a terminal
+      2  this is no terminal that could show it
     """
-    from bourse.errors import UsageError
+    from bourse.tui import run
 
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            "the console needs a terminal, and this is none; for scripts there are "
-            "`bourse daemon status --json` and `bourse book --json`"
-        )
-    from bourse.tui.app import run
-
-    return int(run(admin_path(admin)))
+    return run(admin_path(admin), rate_hz)

@@ -19,7 +19,7 @@ from types import FrameType
 import msgspec
 
 from bourse.config import parse_address
-from bourse.demo.traders import START_TICKS, Gaps, Market, Message, Trader
+from bourse.demo.traders import START_TICKS, Heard, Market, Message, Trader
 from bourse.errors import BourseError
 from bourse.protocol.messages import FrameReader
 
@@ -41,10 +41,11 @@ class Report(msgspec.Struct, frozen=True):
     events: int
     trades: int
     """Trades heard; one between two traders is heard by both."""
-    next_sequence: int
-    """First event_seq that no trader heard."""
-    missing: int
-    """Sequences heard beyond it: above 0, an event in between was lost or was somebody else's."""
+    heard: int
+    """Different events heard."""
+    last_sequence: int
+    live_orders: int
+    """Orders of these traders that are in the book."""
     disorders: int
     """Events that came with a sequence not above the one before on their connection."""
     failure: str = ""
@@ -67,7 +68,7 @@ class Connection:
             with contextlib.suppress(BlockingIOError):
                 del self.unsent[: self.socket.send(self.unsent)]
 
-    def receive(self, gaps: Gaps) -> None:
+    def receive(self, heard: Heard) -> None:
         """Read what is there.
 
         Raises:
@@ -81,7 +82,7 @@ class Connection:
             raise ConnectionError("the daemon closed a connection")
         for event in self.reader.receive_data(data):
             self.trader.hear(event)  # type: ignore[arg-type]  # a daemon sends executions only
-            gaps.hear(event.seq)  # type: ignore[union-attr]
+            heard.hear(event.seq)  # type: ignore[union-attr]
 
 
 class Run:
@@ -91,7 +92,7 @@ class Run:
         self, address: tuple[str, int], seed: int, rate_per_s: float, first: int, mid: int
     ) -> None:
         self.market = Market(seed, mid)
-        self.gaps = Gaps(first)
+        self.heard = Heard(first)
         self.rate_per_s = rate_per_s
         self.stopping = False
         self.selector = selectors.DefaultSelector()
@@ -149,7 +150,7 @@ class Run:
                     self.selector.unregister(key.fileobj)
                     self.stop()
                 else:
-                    key.data.receive(self.gaps)
+                    key.data.receive(self.heard)
                     heard = True
             if self.stopping and not heard:
                 break
@@ -177,8 +178,9 @@ class Run:
             rejected=sum(trader.rejected for trader in traders),
             events=sum(trader.events for trader in traders),
             trades=sum(trader.trades for trader in traders),
-            next_sequence=self.gaps.next,
-            missing=self.gaps.waiting,
+            heard=self.heard.count,
+            last_sequence=self.heard.last,
+            live_orders=sum(len(trader.live) for trader in traders),
             disorders=sum(trader.disorders for trader in traders),
             failure=failure,
         )

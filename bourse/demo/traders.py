@@ -210,23 +210,27 @@ class Market:
         return -away if quote.side is Side.BUY else away
 
 
-class Gaps:
-    """The union of all traders' sequences: every event must reach somebody, none may be missing."""
+class Heard:
+    """How many different events reached some trader: all of them together must miss none."""
+
+    WINDOW = 1 << 16
+    """A connection is never so many events behind another; what is older is forgotten."""
 
     def __init__(self, first: int) -> None:
-        self.next = first
-        """The first sequence that was not heard."""
+        self.count = 0
+        self.last = 0
+        self._next = first  # everything before it was heard, or will not come any more
         self._later: set[int] = set()
 
     def hear(self, sequence: int) -> None:
         """Take a sequence; a trade between two traders comes twice, and connections overtake."""
-        if sequence >= self.next:
-            self._later.add(sequence)
-        while self.next in self._later:
-            self._later.discard(self.next)
-            self.next += 1
-
-    @property
-    def waiting(self) -> int:
-        """Sequences heard beyond the first one that is missing."""
-        return len(self._later)
+        if sequence < self._next or sequence in self._later:
+            return
+        self.count += 1
+        self.last = max(self.last, sequence)
+        self._later.add(sequence)
+        if len(self._later) > self.WINDOW:
+            self._next = min(self._later)
+        while self._next in self._later:
+            self._later.discard(self._next)
+            self._next += 1

@@ -1,0 +1,161 @@
+"""bourse demo: headless, on a terminal, interrupted, killed; it never leaves a process behind."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = [sys.executable, "-m", "bourse", "demo"]
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+terminal = load("terminal").terminal
+
+
+@pytest.fixture
+def environment(short_tmp_path: Path) -> dict[str, str]:
+    """A runtime directory of its own, so that no other daemon's socket is met."""
+    runtime = short_tmp_path / "run"
+    runtime.mkdir(mode=0o700)
+    return {**os.environ, "XDG_RUNTIME_DIR": str(runtime), "TERM": "xterm-256color"}
+
+
+def processes_on(data: Path) -> list[int]:
+    """Ids of processes that have the data directory on their command line."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = path.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if os.fsencode(data) in words:
+            found.append(int(path.parent.name))
+    return found
+
+
+def wait_until_gone(data: Path) -> None:
+    deadline = time.monotonic() + 30
+    while processes_on(data) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes_on(data) == []
+
+
+def headless(
+    data: Path, environment: dict[str, str], *flags: str
+) -> subprocess.CompletedProcess[str]:
+    command = [*DEMO, "--data", str(data), "--headless", "--seconds", "2", *flags]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=100, check=False, cwd=ROOT, env=environment
+    )
+
+
+def test_a_headless_demo_trades_and_recovers_on_the_second_run(
+    short_tmp_path: Path, environment: dict[str, str]
+) -> None:
+    data = short_tmp_path / "d"
+
+    first = headless(data, environment, "--json")
+    second = headless(data, environment, "--json", "--seed", "7")
+
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert second.returncode == 0, second.stdout + second.stderr
+    one, two = json.loads(first.stdout), json.loads(second.stdout)
+    assert one["trades"] > 0
+    assert {check["name"] for check in one["checks"]} >= {"sequences_gapless", "replay_equal"}
+    assert all(check["ok"] for check in one["checks"] + two["checks"])
+    assert two["recovered_wal_seq"] == one["wal_seq"]
+    assert two["events"] > one["events"]
+    assert processes_on(data) == []
+
+
+def test_without_a_terminal_it_runs_headless_and_says_so(
+    short_tmp_path: Path, environment: dict[str, str]
+) -> None:
+    data = short_tmp_path / "d"
+    command = [*DEMO, "--data", str(data), "--seconds", "1"]
+    result = subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=ROOT,
+        env=environment,
+    )
+
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "no terminal here" in result.stderr
+    for word in ("orders", "trades", "event digest", "wal_seq", "durable", "p99", "replay_equal"):
+        assert word in result.stdout
+
+
+def test_two_demos_do_not_share_a_directory(
+    short_tmp_path: Path, environment: dict[str, str]
+) -> None:
+    data = short_tmp_path / "d"
+    command = [*DEMO, "--data", str(data), "--headless", "--seconds", "20"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment) as first:
+        deadline = time.monotonic() + 30
+        while not (data / "lock").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        second = headless(data, environment)
+        first.send_signal(signal.SIGINT)
+        output, _ = first.communicate(timeout=60)
+
+    assert second.returncode == 4
+    assert second.stderr.count("\n") == 1
+    assert first.returncode == 0, output
+    wait_until_gone(data)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
+def test_a_killed_demo_takes_its_processes_along(
+    short_tmp_path: Path, environment: dict[str, str], number: signal.Signals
+) -> None:
+    data = short_tmp_path / "d"
+    command = [*DEMO, "--data", str(data), "--headless", "--seconds", "30"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, env=environment
+    ) as process:
+        deadline = time.monotonic() + 30
+        while len(processes_on(data)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(number)
+        process.communicate(timeout=60)
+
+    wait_until_gone(data)
+
+
+@pytest.mark.parametrize("keys", [b"q", b"\x03"])
+def test_the_console_opens_and_leaves_nothing_behind(
+    short_tmp_path: Path, environment: dict[str, str], keys: bytes
+) -> None:
+    data = short_tmp_path / "d"
+    with terminal([*DEMO, "--data", str(data)], ROOT, environment) as child:
+        child.read_until(b"BOURSE", 60)
+        time.sleep(1.0)
+        child.press(keys)
+        code = child.wait()
+
+    screen = child.screen.decode(errors="replace")
+    assert code == 0, screen[-4000:]
+    assert "replay_equal" in screen
+    assert "Traceback" not in screen
+    wait_until_gone(data)
