@@ -4,8 +4,8 @@ One thread records (without the GIL, about 2 ns); others read relaxed, which can
 values and never breaks. A rotation moves the current counts into the window's past, so that
 `window` covers between one and two rotation periods and `total` everything.
 
-Index of a value v: bucket = max(0, bit_length(v) - 11); (bucket << 10) + (v >> bucket). That is the index that
-HdrHistogram uses with sub_bucket_count 2048, so `to_hdr()` is a copy, not a conversion.
+Index of a value v: bucket = max(0, bit_length(v) - 11); (bucket << 10) + (v >> bucket). That is the
+index that HdrHistogram uses with sub_bucket_count 2048, so its percentiles are the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The admin socket: JSON-RPC over a Unix socket, on the gateway's loop and never on its hot path.
 
 The protocol and its types are bourse/admin/messages.py. This module owns the socket file and the
-connections;
-what the answers are made of is views.py.
+connections; what the answers are made of is views.py.
 """
 
 from __future__ import annotations
@@ -192,8 +191,9 @@ class AdminServer:
         if messages.PROTOCOL_VERSION not in params.protocol_versions:
             raise AdminError(
                 ErrorCode.VERSION,
-                f"this daemon (bourse {__version__}) speaks admin protocol {messages.PROTOCOL_VERSION}, "
-                f"the client {params.protocol_versions}; use the bourse command of the same release",
+                f"this daemon (bourse {__version__}) speaks admin protocol "
+                f"{messages.PROTOCOL_VERSION}, the client {params.protocol_versions}; "
+                "use the bourse command of the same release",
             )
         return messages.Hello(
             protocol_version=messages.PROTOCOL_VERSION,

@@ -1,23 +1,17 @@
-"""The journal thread: records in, bytes to disk, durable_seq out; without the GIL, without
-allocation.
+"""The journal thread: records in, bytes to disk, durable_seq out; without the GIL.
 
     journal ring ──► append all that waits to one batch ──► pwrite ──► written_seq
-                                                            fdatasync ──► durable_seq ──► gateway's
-                                                            bell
+                                                            fdatasync ──► durable_seq ──► bell
 
 One fdatasync covers all that waited while the one before was under way (group commit): no timer, no
-delay
-when the disk is idle. Under `async` the gate opens at written_seq and fdatasync follows at least
-every
-interval.
+delay when the disk is idle. Under `async` the gate opens at written_seq and fdatasync follows at
+least every interval.
 
 A failed write or sync is final: nothing is published after it, the descriptor is never synced
-again, the
-gateway is told and the daemon ends. The next start believes only what it reads back.
+again, the gateway is told and the daemon ends. The next start believes only what it reads back.
 
 After IDLE_MARK_NS without work, and at the end, an empty batch is written whose mark says that
-everything
-before it was durable: recovery can then tell damage from a torn write (docs/wal-format.md).
+everything before it was durable: recovery can then tell damage from a torn write.
 """
 
 import cython

@@ -1,15 +1,12 @@
 """The daemon from start to end: what is opened in which order, what stops it, how it leaves.
 
 Order of a start: log, listening address, data directory and its lock, recovery, threads, first
-commands,
-admin socket, ready. A step that fails undoes the ones before it; nothing is written to the log
-before
-recovery has read all of it.
+commands, admin socket, ready. A step that fails undoes the ones before it; nothing is written to
+the log before recovery has read all of it.
 
 Order of a stop (SIGTERM, SIGINT, admin `shutdown`): stop accepting and reading, end the sessions in
-the log,
-drain the rings, commit, send what clients are owed, close, exit 0. A second signal stops waiting
-for clients.
+the log, drain the rings, commit, send what clients are owed, close, exit 0. A second signal stops
+waiting for clients.
 
 Exit codes: 0 stopped as asked, 70 a bug (see the log), 74 the disk failed; before the start:
 errors.py.
@@ -102,7 +99,8 @@ def _bind(address: tuple[str, int]) -> socket.socket:
         kind_of_error = OwnershipError if taken else UsageError
         reason = "another program listens there" if taken else error.strerror
         raise kind_of_error(
-            f"cannot listen on {host}:{port}: {reason}; choose another with --listen HOST:PORT (port 0 picks a free one)"
+            f"cannot listen on {host}:{port}: {reason}; "
+            "choose another with --listen HOST:PORT (port 0 picks a free one)"
         ) from error
     listener.setblocking(False)
     return listener
@@ -122,7 +120,6 @@ class Daemon:
         self._store = store
         self._log = log
         self._stopped: asyncio.Event = asyncio.Event()
-        self._matched: asyncio.Event = asyncio.Event()
         self._hurry: asyncio.Event = asyncio.Event()
         self._stop_reason = ""
         self._admin: AdminServer | None = None
@@ -146,7 +143,6 @@ class Daemon:
         gateway = pipeline.gateway
         self._gateway = gateway
         gateway.on_failure = self._on_disk_error
-        gateway.on_stopped = self._matched.set
         await pipeline.start()
         snapshots = Snapshots(pipeline, self._log)
         views = Views(pipeline, snapshots, listen, started_ns, self._ask_stop)
@@ -188,7 +184,7 @@ class Daemon:
         server.close()
         await snapshots.finish()
         gateway.stop()
-        await self._matched.wait()
+        await pipeline.desk.stopped
         await self._drain(gateway)
         await pipeline.join()
         await self._admin.stop()

@@ -1,5 +1,4 @@
-"""The matcher thread: commands in, records to the journal, events out; without the GIL, without
-allocation.
+"""The matcher thread: commands in, records to the journal, events out; without the GIL.
 
     command ring ──► take a group ──► 1. hand its records to the journal ring      (record before
     match)
@@ -7,12 +6,10 @@ allocation.
                                       3. publish, ring the gateway's bell
 
 A group is what is there, at most GROUP_MAX commands. It ends before a command whose record carries
-the digests
-(every CHECKPOINT_INTERVAL-th), because those are the digests before that command.
+the digests (every CHECKPOINT_INTERVAL-th), because those are the digests before that command.
 
 A command whose events do not fit into the event ring publishes what it has and waits for room; its
-record is
-with the journal already, so the release gate opens and the gateway makes room.
+record is with the journal already, so the release gate opens and the gateway makes room.
 
 Waiting: `busy` spins and yields, `adaptive` spins for SPIN_NS and then parks, `block` parks at
 once.

@@ -5,8 +5,7 @@
                                              └─► journal ring ─► journal thread ─► disk
 
 Three threads: the event loop's (gateway, admin), the matcher's and the journal's. The last two are
-compiled and
-never hold the GIL.
+compiled and never hold the GIL.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import asyncio
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from bourse.core.histogram import Histogram
 from bourse.core.records import Command
@@ -34,6 +33,7 @@ from bourse.domain import (
 
 if TYPE_CHECKING:
     from bourse.config import DaemonConfig
+    from bourse.daemon.desk import Desk
     from bourse.daemon.store import Store
 
 RECORD_BYTES = 64
@@ -107,6 +107,11 @@ class Pipeline:
         )
 
     @property
+    def desk(self) -> Desk:
+        """The admin side's way through the pipeline."""
+        return cast("Desk", self.gateway.desk)
+
+    @property
     def failed_errno(self) -> int:
         """Errno of the disk error that stopped the journal, or 0."""
         return self.memory.failed_errno
@@ -159,4 +164,5 @@ class Pipeline:
         """Wait until both threads have ended; they do after the gateway's stop()."""
         while any(thread.is_alive() for thread in self._threads):
             await asyncio.sleep(0.001)
+        self.gateway.close()
         os.close(self._eventfd)

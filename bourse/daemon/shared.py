@@ -2,12 +2,20 @@
 
 import cython
 from cython.cimports.bourse.core.parking import doorbell_init
-from cython.cimports.bourse.core.records import EngineState, InstrumentRecord, OrderRecord
+from cython.cimports.bourse.core.records import (
+    DepthLevel,
+    EngineState,
+    InstrumentRecord,
+    OrderRecord,
+)
 from cython.cimports.bourse.daemon.shared import DEPTH_BUFFERS, DepthBuffer, Shared
 from cython.cimports.libc.stdint import uint32_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memset
 from cython.cimports.posix.stdlib import posix_memalign
+
+DEPTH_BUFFER_COUNT = DEPTH_BUFFERS
+"""Depth reads that may be under way at once."""
 
 
 @cython.cfunc
@@ -19,6 +27,15 @@ def _touched(size_bytes: cython.size_t) -> cython.p_void:
     if memory != cython.NULL:
         memset(memory, 1, size_bytes)
     return memory
+
+
+@cython.cfunc
+def _levels(levels: cython.pointer[DepthLevel], count: uint32_t) -> list:
+    """Return levels as (price_ticks, qty_lots, order_count)."""
+    return [
+        (levels[index].price_ticks, levels[index].qty_lots, levels[index].order_count)
+        for index in range(count)
+    ]
 
 
 @cython.final
@@ -59,14 +76,28 @@ class SharedMemory:
         free(self.shared)
         free(self.depth_buffers)
 
+    def depth_reply(
+        self, buffer_index: cython.int
+    ) -> tuple[bytes, list[tuple[int, int, int]], list[tuple[int, int, int]], int, int]:
+        """Read a depth buffer after its reply: desk.DepthReply."""
+        if not 0 <= buffer_index < DEPTH_BUFFERS:
+            raise ValueError(f"buffer_index={buffer_index}, expected 0..{DEPTH_BUFFERS - 1}")
+        buffer: cython.pointer[DepthBuffer] = cython.address(self.depth_buffers[buffer_index])
+        return (
+            cython.cast(cython.p_char, cython.address(buffer.state))[: cython.sizeof(EngineState)],
+            _levels(buffer.bids, buffer.bid_count),
+            _levels(buffer.asks, buffer.ask_count),
+            buffer.bid_levels,
+            buffer.ask_levels,
+        )
+
     def lend_image(
         self,
         order_capacity: cython.ulonglong,
         session_capacity: cython.ulonglong,
         instrument_capacity: cython.ulonglong,
     ) -> None:
-        """Get memory for a snapshot's image and touch it, without the GIL; call it between
-        snapshots only.
+        """Get memory for a snapshot's image and touch it, between two snapshots.
 
         Raises:
             MemoryError: there is none; nothing is lent.

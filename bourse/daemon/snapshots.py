@@ -1,5 +1,4 @@
-"""Snapshots by command: a mark in the log, a copy between two commands, a file written beside the
-trading.
+"""Snapshots by command: a mark in the log, a copy, a file written beside the trading.
 
 1. lend memory for the image, touched beforehand, so that the matcher only copies
 2. SNAPSHOT_MARK through the command ring; the matcher copies its live records and goes on
@@ -112,7 +111,7 @@ class Snapshots:
         memory = self._pipeline.memory
         slack = ORDER_SLACK
         for _ in range(ATTEMPTS):
-            state, *_ = await self._pipeline.gateway.read_depth(1)
+            state, *_ = await self._pipeline.desk.read_depth(1)
             fields = ENGINE_STATE.unpack(state)
             orders, sessions, instruments = fields[6], fields[13], fields[14]
             await loop.run_in_executor(
@@ -122,7 +121,7 @@ class Snapshots:
                 sessions + sessions // 4 + slack,
                 instruments + 64,
             )
-            await self._pipeline.gateway.copy_image()
+            await self._pipeline.desk.copy_image()
             if memory.image_is_whole:
                 return memory.image_state
             slack *= 2

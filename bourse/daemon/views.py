@@ -1,9 +1,7 @@
-"""What the admin protocol shows and does: typed answers made of the gateway's, the journal's and
-the book's state.
+"""What the admin protocol shows and does: typed answers about gateway, journal and book.
 
 Everything here runs on the gateway's loop. What needs the book goes through the command ring as a
-read
-(gateway.read_depth); counters and histograms have one writer and are read as they are.
+read (desk.Desk); counters and histograms have one writer and are read as they are.
 """
 
 from __future__ import annotations
@@ -62,6 +60,7 @@ class Views:
     ) -> None:
         self._pipeline = pipeline
         self._gateway = pipeline.gateway
+        self._desk = pipeline.desk
         self._snapshots = snapshots
         self._listen = listen
         self._started_ns = started_ns
@@ -103,7 +102,7 @@ class Views:
         config = self._pipeline.config
         store = self._pipeline.store
         counters = self._gateway.counters
-        state, bids, asks, _, _ = await self._gateway.read_depth(1)
+        state, bids, asks, _, _ = await self._desk.read_depth(1)
         fields = ENGINE_STATE.unpack(state)
         return messages.Status(
             instance=config.instance,
@@ -146,9 +145,9 @@ class Views:
     async def depth(self, levels: int) -> messages.Depth:
         """The book's best levels."""
         levels = min(max(levels, 1), messages.DEPTH_LEVELS_MAX)
-        state, bids, asks, bid_levels, ask_levels = await self._gateway.read_depth(levels)
+        state, bids, asks, bid_levels, ask_levels = await self._desk.read_depth(levels)
         fields = ENGINE_STATE.unpack(state)
-        last = self._gateway.last_trade
+        last = self._gateway.tape.last
         return messages.Depth(
             symbol=self._pipeline.config.symbol,
             wal_seq=fields[0],
@@ -186,7 +185,7 @@ class Views:
         """The write-ahead log."""
         store = self._pipeline.store
         counters = self._gateway.counters
-        state, _, _, _, _ = await self._gateway.read_depth(1)
+        state, _, _, _, _ = await self._desk.read_depth(1)
         fields = ENGINE_STATE.unpack(state)
         error = self._pipeline.failed_errno
         return messages.Wal(
@@ -225,7 +224,7 @@ class Views:
 
     async def trades(self, after_sequence: int, limit: int) -> messages.Trades:
         """Trades after a sequence."""
-        trades, last, missed = self._gateway.trades_after(
+        trades, last, missed = self._gateway.tape.after(
             min(max(after_sequence, 0), _U64_MAX), min(max(limit, 1), TRADES_MAX)
         )
         return messages.Trades(
@@ -307,7 +306,7 @@ class Views:
     async def _operate(self, command: Command) -> messages.OrderResult:
         if self._gateway.stopping:
             raise AdminError(ErrorCode.SHUTTING_DOWN, "the daemon is shutting down")
-        events = await self._gateway.submit_operator(command.pack())
+        events = await self._desk.operate(command)
         return order_result(command, events)
 
 

@@ -1,9 +1,8 @@
 """Protocol version 1, compiled: bytes to commands, events to bytes.
 
 Hostile input is the normal case: every function checks before it reads, takes nothing beyond the
-bytes
-that it was given and never raises. The table of bytes is in format.py; messages.py is the slow
-twin.
+bytes that it was given and never raises. The table of bytes is in format.py; messages.py is the
+slow twin.
 """
 
 import cython
