@@ -390,11 +390,12 @@ class Gateway:
             if (next_position - first) % _PUBLISH_COMMANDS == 0:
                 self._publish(next_position)
         if next_position != first:
+            # Stamped before the matcher can see the last of them: waking it belongs to `dequeued`.
+            self.stages.note_read(first, next_position - first, received_ns, session.active_ns)
             if next_position != self.command_next:
                 self._publish(next_position)
             session.commands += next_position - first
             self.command_count += next_position - first
-            self.stages.note_read(first, next_position - first, received_ns, session.active_ns)
             self._arm()
         session.residual_ns = 0
         if taken < 0:
