@@ -236,9 +236,10 @@ class Store:
             self.trades_missed = 0
         last = self.trades[-1].sequence if self.trades else 0
         fresh = [trade for trade in trades.trades if trade.sequence > last]
+        if self.trades:  # what was before the tape began was not missed
+            self.trades_missed += trades.missed
         if fresh or trades.missed:
             self.trades.extend(fresh)
-            self.trades_missed += trades.missed
             self._changed("trades")
 
     def _forget(self) -> None:

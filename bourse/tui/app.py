@@ -30,15 +30,16 @@ from bourse.admin.actions import ACTIONS, BY_ID
 from bourse.admin.client import Connection, ConnectionState, Feed
 from bourse.admin.messages import TOPICS, SnapshotResult, SubscribeParams
 from bourse.admin.store import Store
-from bourse.errors import BourseError
+from bourse.errors import BourseError, UsageError
 from bourse.tui import layout, replay
+from bourse.tui.driver import OpsDriver
 from bourse.tui.format import clean, count, duration, size
 from bourse.tui.line import LineView
 from bourse.tui.picture import save_pictures
 from bourse.tui.screens import SCREENS
 from bourse.tui.screens.base import Panels
 from bourse.tui.screens.help import HelpScreen
-from bourse.tui.state import RATE_HZ_DEFAULT, UI, ConsoleState
+from bourse.tui.state import RATE_HZ_DEFAULT, RATES_HZ, UI, ConsoleState
 from bourse.tui.theme import BAR_BACKGROUND, BODY_BACKGROUND, BOURSE_DARK
 from bourse.tui.widgets.bars import KeyBar
 from bourse.tui.widgets.ladder import LEVELS_ASKED
@@ -46,6 +47,7 @@ from bourse.tui.widgets.ladder import LEVELS_ASKED
 REPEAT_SECONDS = 30.0
 """The same trouble is told once in this time, and counted."""
 BACKLOG_WRITES_MAX = 1
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SLOW_TOPICS_HZ = {"latency": 2.0, "wal": 5.0, "sessions": 2.0}
 """Nobody reads a table faster; the others follow the paint rate."""
 
@@ -147,7 +149,7 @@ class Console(App[None]):
         self.state.truecolor = self.is_headless or self.console.color_system == "truecolor"
         if not self.is_headless:
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGHUP):
+            for number in END_SIGNALS:
                 loop.add_signal_handler(number, self._end_by_signal, number)
             self.set_interval(1.0, self._watch_terminal)
         self._set_timer(self.state.rate_hz)
@@ -242,7 +244,8 @@ class Console(App[None]):
         if severity != "information" and now - told < REPEAT_SECONDS:
             self._told[key] = (told, repeats + 1)
             return
-        self._told[key] = (now, 0)
+        if severity != "information":
+            self._told[key] = (now, 0)
         if self.quiet:
             return
         again = f" (×{repeats + 1})" if repeats else ""
@@ -345,6 +348,7 @@ class Console(App[None]):
         self.state.replay = outcome
         severity = {
             replay.Verdict.EQUAL: "information",
+            replay.Verdict.CHECKPOINTS: "information",
             replay.Verdict.INCOMPARABLE: "information",
         }.get(outcome.verdict, "error")
         self._told.pop("replay", None)
@@ -365,7 +369,45 @@ def is_mono() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
 
-def state_directory() -> Path:
-    """Return where the console keeps files of its user."""
-    base = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    return Path(base) / "bourse"
+def run(admin_path: str | Path, rate_hz: int = RATE_HZ_DEFAULT) -> int:
+    """Show the console of a daemon until the operator leaves.
+
+    It opens whether a daemon answers or not, and follows it through restarts.
+
+    Args:
+        admin_path: the daemon's admin socket.
+        rate_hz: paints a second: 1, 2, 5, 10 or 20.
+
+    Returns:
+        The exit code: 0, or 128 + n after signal n.
+
+    Raises:
+        UsageError: this is no terminal that could show it.
+    """
+    if rate_hz not in RATES_HZ:
+        raise UsageError(f"The refresh rate must be one of {RATES_HZ}, not {rate_hz}.")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "The console needs a terminal, and this is none; "
+            "for text use: bourse daemon status, or bourse watch"
+        )
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        raise UsageError(
+            f"The console needs a terminal that can move its cursor (TERM is "
+            f"{os.environ.get('TERM', '') or 'not set'}); for text use: bourse daemon status"
+        )
+    mono = is_mono()
+    wish = os.environ.get("NO_COLOR")
+    if wish is not None and not mono:
+        del os.environ["NO_COLOR"]  # Textual takes an empty one for a wish
+    feed = Feed(admin_path, subscriptions(rate_hz), name="bourse tui")
+    console = Console(feed, rate_hz=rate_hz, mono=mono, driver_class=OpsDriver)
+    if wish is not None:  # Textual takes it out of the environment; children want it back
+        os.environ["NO_COLOR"] = wish
+    handlers = {number: signal.getsignal(number) for number in END_SIGNALS}
+    try:
+        console.run()
+    finally:  # the loop that is gone reset them to the system's
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    return console.return_code or 0

@@ -12,6 +12,9 @@ from bourse.admin import messages
 from bourse.admin.messages import Hello
 
 
+AUTO_SECONDS = 0.05
+
+
 class FakeDaemon:
     """Serve `results` by method and `topics` by topic; `script` keys change its manners.
 
@@ -29,7 +32,7 @@ class FakeDaemon:
         self.writers: dict[asyncio.StreamWriter, set[str]] = {}
         self.numbers: dict[str, int] = {}
         self.auto = False
-        """Send a new frame at each credit, as the real one does (without its rate)."""
+        """Send a new frame a moment after each credit, as the real one does."""
         self.connections = 0
         self._server: asyncio.Server | None = None
         self._asked: dict[str, asyncio.Event] = {}
@@ -100,7 +103,7 @@ class FakeDaemon:
         if method == "credit":
             self.credits[params["topic"]] = self.credits.get(params["topic"], 0) + 1
             if self.auto:
-                self.send(params["topic"])
+                asyncio.get_running_loop().call_later(AUTO_SECONDS, self.send, params["topic"])
             return
         if method == "hello":
             version = 99 if self.manners == "old" else 1

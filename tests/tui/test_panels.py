@@ -8,7 +8,7 @@ from rich.cells import cell_len
 
 from bourse.admin.messages import Frame, Level, SessionInfo, Sessions
 from bourse.tui.line import exactly, join_while_fits, panel, text_of, width_of
-from bourse.tui.replay import ReplayOutcome, Verdict
+from bourse.tui.replay import Digests, ReplayOutcome, ReplayReport, Verdict
 from bourse.tui.screens.help import help_rows
 from bourse.tui.state import ConsoleState
 from bourse.tui.theme import BACKGROUNDS_256, FOREGROUNDS, Palette
@@ -207,7 +207,8 @@ def test_policy_memory_says_that_nothing_is_written() -> None:
     ],
 )
 def test_the_last_replay_is_shown(verdict: Verdict, words: str) -> None:
-    state = live_state(replay=ReplayOutcome(verdict, "…"))
+    report = ReplayReport(18_216_046, 18_216_046, Digests("1", "2"))
+    state = live_state(replay=ReplayOutcome(verdict, "…", report))
 
     assert words in text_of(wal.replay_row(state, 40))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.screen import ModalScreen
 
@@ -82,16 +82,15 @@ class HelpScreen(ModalScreen[None]):
     """The help page over the screen; any key closes it."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", show=False),
-    ]
 
     def compose(self) -> ComposeResult:
         """Show the page in the middle."""
         yield HelpView(id="help")
 
-    def on_key(self) -> None:
-        """Close, whatever the key."""
+    def on_key(self, event: events.Key) -> None:
+        """Close, whatever the key, and let it do nothing else."""
+        event.stop()
+        event.prevent_default()
         self.dismiss()
 
     def on_click(self) -> None:

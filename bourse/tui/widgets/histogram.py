@@ -37,13 +37,13 @@ def span_of(buckets: Sequence[int], rows: int) -> tuple[int, int]:
 
 
 def marks_of(stage: StageLatency) -> dict[int, str]:
-    """Return which percentile falls into which bucket; of several, the highest."""
+    """Return which percentile falls into which bucket; of several, the one most asked for."""
     marks: dict[int, str] = {}
     for name, value in (
-        ("p50", stage.window.p50),
+        ("p99.9", stage.window.p99_9),
         ("p90", stage.window.p90),
         ("p99", stage.window.p99),
-        ("p99.9", stage.window.p99_9),
+        ("p50", stage.window.p50),
     ):
         if value > 0:
             marks[value.bit_length() - 1] = name

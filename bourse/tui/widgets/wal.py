@@ -130,16 +130,24 @@ def replay_row(state: ConsoleState, width: int) -> Row:
         return labelled("replay", [("not run · press r", "dim")], width)
     report = outcome.report
     at = f" @{count(report.last_wal_seq)}" if report else ""
-    speed = f" · {report.seconds:.2f} s" if report else ""
-    if outcome.verdict is Verdict.EQUAL:
-        cells: list[Cell] = [(f"{glyphs.EQUAL} equal{at}", "ok"), (speed, "dim")]
+    parts: list[list[Cell]]
+    if outcome.verdict is Verdict.EQUAL and report is not None:
+        parts = [
+            [(f"{glyphs.EQUAL} equal{at}", "ok")],
+            [("all", "ok"), (f" in {report.seconds:.2f} s", "dim")],
+        ]
+    elif outcome.verdict is Verdict.CHECKPOINTS and report is not None:
+        parts = [
+            [(f"{glyphs.EQUAL} equal{at}", "ok")],
+            [(f"{count(report.checkpoints)} checks", "dim")],
+        ]
     elif outcome.verdict is Verdict.DIFFERENT:
-        cells = [(f"{glyphs.DIFFERENT} DIFFERS{at}", "error")]
+        parts = [[(f"{glyphs.DIFFERENT} DIFFERS{at}", "error")]]
     elif outcome.verdict is Verdict.INCOMPARABLE:
-        cells = [(f"done{at}, live moved on", "text")]
+        parts = [[("live moved on", "text")], [(f"done{at}", "dim")]]
     else:
-        cells = [(f"{glyphs.FAILED} failed", "error"), (" · see the message", "dim")]
-    return labelled("replay", cells, width)
+        parts = [[(f"{glyphs.FAILED} failed", "error")], [("see message", "dim")]]
+    return labelled("replay", join_while_fits(parts, width - LABEL_CELLS - 1), width)
 
 
 def wal_rows(state: ConsoleState, wal: Wal, width: int, height: int) -> list[Row]:
