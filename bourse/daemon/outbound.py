@@ -227,7 +227,7 @@ class Outbound:
         session.out_bytes += encode_done(out, event.client_order_id, event)
 
     @cython.cfunc
-    def route_trade(self, event: cython.pointer[cython.const[Event]], maker: Session):
+    def route_trade(self, event: cython.pointer[cython.const[Event]], maker: Session | None):
         """Encode a trade for both sides and put it on the tape; `maker` is None when it is gone."""
         out: cython.pointer[uint8_t]
         trade: cython.pointer[TapeTrade] = self.tape.append()
