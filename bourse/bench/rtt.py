@@ -16,7 +16,7 @@ from bourse.errors import UsageError
 
 DEFAULT_SAMPLES = 10_000
 WARMUP_PAIRS = 100
-FDATASYNC_COUNT = 500
+FDATASYNC_COUNT_MAX = 500
 """Timed before and again after the round trips: disks of virtual machines have moods."""
 
 
@@ -33,14 +33,15 @@ def run(options: Options) -> Result:
     with target(options) as found, connect(found.address) as connection:
         stored = found.policy == Durability.FSYNC.label and found.data_dir is not None
         syncs_ns = []
+        sync_count = min(FDATASYNC_COUNT_MAX, options.samples)
         if stored and found.data_dir is not None:
-            syncs_ns = fdatasync_ns(found.data_dir, FDATASYNC_COUNT)
+            syncs_ns = fdatasync_ns(found.data_dir, sync_count)
         busy = client_busy(options, found)
         client = Client(connection.fileno(), 2 * pairs, WARMUP_PAIRS)
         drive(lambda: client.round_trips(pairs, busy), client)
         counts = client.counts()
         if stored and found.data_dir is not None:
-            syncs_ns += fdatasync_ns(found.data_dir, FDATASYNC_COUNT)
+            syncs_ns += fdatasync_ns(found.data_dir, sync_count)
         seconds = (counts["finished_ns"] - counts["started_ns"]) / 1e9
         result = Result(
             workload="rtt",
