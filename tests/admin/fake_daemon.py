@@ -11,7 +11,6 @@ import msgspec
 from bourse.admin import messages
 from bourse.admin.messages import Hello
 
-
 AUTO_SECONDS = 0.05
 
 
