@@ -1,4 +1,4 @@
-"""A real daemon process for tests, clients that speak to it, and what a log says must have been sent.
+"""A real daemon process for tests, clients that speak to it, and what its log says was owed.
 
     Daemon      one data directory and the process that serves it: start, kill, restart, admin calls
     Client      one connection: queue or send requests, receive executions, every byte is kept
@@ -11,6 +11,7 @@ Nothing here waits without a deadline, and no process is signalled that was not 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import selectors
@@ -22,7 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -360,9 +361,7 @@ class Client:
     def abort(self) -> None:
         """Close with a reset: the peer learns of it at once."""
         with contextlib.suppress(OSError):
-            self.socket.setsockopt(
-                socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0" + b"\0\0\0\0"
-            )
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0" + b"\0\0\0\0")
         self.close()
 
     def close(self) -> None:
@@ -424,35 +423,43 @@ def wait_until(condition: Callable[[], Any], seconds: float = ANSWER_SECONDS_MAX
 
 @dataclass
 class LogView:
-    """A log, replayed by the product's own replay; every check of the tests starts here."""
+    """A log, replayed by the product's own replay; every check of the tests starts here.
+
+    Given an earlier view of the same log, `commands` and `events` are only what came since, and
+    the earlier events must be there unchanged.
+    """
 
     result: ReplayResult
     event_bytes: bytes
     commands: list[Command]
-    events: list[Event] = field(default_factory=list)
+    events: list[Event]
 
     @classmethod
-    def of(cls, data_dir: Path) -> LogView:
+    def of(cls, data_dir: Path, since: LogView | None = None) -> LogView:
         chunks: list[bytes] = []
         result = replay(data_dir, on_events=chunks.append)
-        commands = [
-            Command.unpack(record.command)
-            for path in storage.list_segments(data_dir)
-            for record in segment.records(path)
-        ]
         event_bytes = b"".join(chunks)
-        view = cls(result, event_bytes, commands, unpack_events(event_bytes))
-        view.check()
+        known_bytes, known_records, known_events = 0, 0, 0
+        if since is not None:
+            known_bytes = len(since.event_bytes)
+            known_records, known_events = since.result.last_wal_seq, since.result.events
+            assert event_bytes.startswith(since.event_bytes), "the past has changed"
+        (path,) = storage.list_segments(data_dir)
+        records = itertools.islice(segment.records(path), known_records, None)
+        commands = [Command.unpack(record.command) for record in records]
+        events = unpack_events(memoryview(event_bytes)[known_bytes:])
+        view = cls(result, event_bytes, commands, events)
+        view.check(known_records, known_events)
         return view
 
-    def check(self) -> None:
+    def check(self, known_records: int = 0, known_events: int = 0) -> None:
         """No gap and no repeat, in the records or in the events; the book keeps its own rules."""
         self.result.engine.check()
         heads = [event.sequence for event in self.events if event.kind == EventKind.HEAD]
         numbered = [event.sequence for event in self.events if event.kind < EventKind.HEAD]
-        assert heads == list(range(1, self.result.last_wal_seq + 1))
-        assert numbered == list(range(1, self.result.events + 1))
-        assert len(self.commands) == self.result.last_wal_seq
+        assert heads == list(range(known_records + 1, self.result.last_wal_seq + 1))
+        assert numbered == list(range(known_events + 1, self.result.events + 1))
+        assert len(self.commands) == len(heads)
 
     def requests(self) -> dict[int, list[tuple[Any, ...]]]:
         """Orders and cancels by session, as a client would have packed them."""
