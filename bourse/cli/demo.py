@@ -83,7 +83,7 @@ def demo(
         if headless:
             _watch(running, seconds or HEADLESS_SECONDS)
         else:
-            from bourse.tui import run
+            from bourse.tui.app import run
 
             run(running.admin)
         summary = running.finish(only_market=headless)

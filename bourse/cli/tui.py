@@ -32,6 +32,6 @@ def tui(
       0  left
       2  this is no terminal that could show it
     """
-    from bourse.tui import run
+    from bourse.tui.app import run
 
     return run(admin_path(admin), rate_hz)
