@@ -176,7 +176,8 @@ class Console(App[None]):
 
     def _tell_connection(self, change: Connection) -> None:
         if change.state is ConnectionState.LOST:
-            self.tell("connection", change.sentence, "error" if self._was_connected else "warning")
+            if self._was_connected:  # before, the book's panel says it
+                self.tell("connection", change.sentence, "error")
         elif change.state is ConnectionState.CONNECTED:
             if self._was_connected:
                 self.tell("connected", "Connected again.")

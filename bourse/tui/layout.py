@@ -109,7 +109,7 @@ def _normal(width: int, body: int) -> Regions:
     regions["commands"] = Region(left, 1 + STAGES_ROWS, half, charts)
     regions["p99"] = Region(left + half, 1 + STAGES_ROWS, right - half, charts)
 
-    picture = right * 52 // 100
+    picture = right * (52 if right >= 68 else 47) // 100
     bottom = body - top
     regions["picture"] = Region(left, 1 + top, picture, bottom)
     parts = [("wal", WAL_ROWS), ("sessions", bottom)] if bottom >= WAL_ROWS + 4 else [("wal", 0)]

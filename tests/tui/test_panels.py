@@ -185,6 +185,17 @@ def test_a_low_log_panel_keeps_what_matters_most() -> None:
     assert [row.split()[0] for row in rows] == ["accepted", "durable", "sync", "replay"]
 
 
+@pytest.mark.parametrize("width", range(27, 60))
+def test_nothing_of_the_log_is_cut_off(width: int) -> None:
+    report = ReplayReport(18_216_046, 18_216_046, Digests("1", "2"))
+    outcomes = [ReplayOutcome(verdict, "…", report) for verdict in Verdict]
+    for outcome in [None, *outcomes]:
+        rows = texts(wal.wal_rows(live_state(replay=outcome), samples.wal(), width, 10))
+        if "DIFFERS" in rows[-1] and width < 33:
+            continue
+        assert not any("…" in row.replace("9f3c…a17e", "") for row in rows), rows
+
+
 def test_a_failed_disk_is_said_first() -> None:
     broken = msgspec.structs.replace(samples.wal(), failed="fdatasync: No space left on device")
 

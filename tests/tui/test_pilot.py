@@ -12,7 +12,7 @@ from bourse.admin.messages import Frame
 from bourse.tui.app import Console
 from bourse.tui.line import LineView
 from bourse.tui.picture import text_of
-from bourse.tui.screens.help import HelpScreen
+from bourse.tui.screens.help import HelpScreen, spell
 from bourse.tui.widgets.bars import footer_row
 from tests.admin import samples
 from tests.tui import scenes
@@ -20,13 +20,15 @@ from tests.tui import scenes
 Scenario = Callable[[Console, Pilot], Awaitable[None]]
 
 
-def play(scenario: Scenario, size: tuple[int, int] = (120, 36)) -> None:
+def play(
+    scenario: Scenario, size: tuple[int, int] = (120, 36), notifications: bool = False
+) -> None:
     """Run a scenario on a console whose store is filled."""
 
     async def act() -> None:
         clock = scenes.Clock()
         app = scenes.console(clock, scenes.filled_store(clock, 60))
-        async with app.run_test(size=size) as pilot:
+        async with app.run_test(size=size, notifications=notifications) as pilot:
             await scenario(app, pilot)
 
     asyncio.run(act())
@@ -178,6 +180,16 @@ def test_the_same_trouble_is_told_once_and_counted() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("size", [(60, 16), (120, 36)])
+def test_a_toast_shows_its_text_as_it_is(size: tuple[int, int]) -> None:
+    async def scenario(app: Console, pilot: Pilot) -> None:
+        app.tell("evil", "It [red]says[/red] [/] \x1b[2J.", "error")
+        await pilot.pause(0.2)
+        assert "It [red]says[/red] [/] ·[2J." in text_of(app)
+
+    play(scenario, size, notifications=True)
+
+
 def test_an_unchanged_store_repaints_no_row() -> None:
     async def scenario(app: Console, pilot: Pilot) -> None:
         app.paint()
@@ -283,3 +295,12 @@ def test_every_action_has_a_key_of_its_own_that_no_terminal_takes() -> None:
     assert len(keys) == len(set(keys))
     assert not {f"ctrl+{letter}" for letter in "abghijmoqstz["} & set(keys)
     assert len({action.id for action in ACTIONS}) == len(ACTIONS)
+
+
+def test_the_manual_names_every_key() -> None:
+    manual = (Path(__file__).parents[2] / "docs" / "console.md").read_text(encoding="utf-8")
+
+    for action in ACTIONS:
+        keys = " ".join(spell(key) for key in action.keys)
+        twin = f"`{action.command}` " if action.command else ""
+        assert f"| `{keys}` | {action.help} | {twin}|" in manual

@@ -28,7 +28,7 @@ def help_rows(width: int, height: int) -> list[Row]:
     """Return the page's lines: the keys, and what the signs mean if there is room."""
     rows: list[Row] = []
     for action in ACTIONS:
-        keys = " ".join(_spell(key) for key in action.keys)
+        keys = " ".join(spell(key) for key in action.keys)
         cells: list[Cell] = [(f" {keys.ljust(KEY_CELLS)} ", "key"), (action.help, "text")]
         twin: list[Cell] = [(f"{action.command} ", "dim")] if action.command else []
         rows.append(spread(cells, twin, width))
@@ -40,7 +40,8 @@ def help_rows(width: int, height: int) -> list[Row]:
     return [tuple((text, f"{token}/page") for text, token in row) for row in rows]
 
 
-def _spell(key: str) -> str:
+def spell(key: str) -> str:
+    """Return a key as people write it."""
     names = {
         "plus": "+",
         "equals_sign": "=",

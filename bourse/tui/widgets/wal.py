@@ -37,7 +37,10 @@ def watermark_row(label: str, sequence: int, accepted: int, width: int) -> Row:
     value: Cell = (count(sequence).rjust(digits), "bright" if label == "durable" else "text")
     if label == "accepted":
         return labelled(label, [value], width)
+    room = width - LABEL_CELLS - 1 - digits - 2
     note: Cell = ("all", "ok") if behind == 0 else (f"{count(behind)} behind", "text")
+    if len(note[0]) > room:
+        note = (f"+{count(behind)}", "text")
     return labelled(label, [value, ("  ", "text"), note], width)
 
 
@@ -51,7 +54,7 @@ def sync_row(state: ConsoleState, wal: Wal, width: int) -> Row:
         [("p99 ", "dim"), (duration(window.p99), "text")],
         [(f"{rate(state.store.rate('wal.syncs'))}/s", "text")],
     ]
-    return labelled("sync", join_while_fits(parts, width - LABEL_CELLS - 2), width)
+    return labelled("sync", join_while_fits(parts, width - LABEL_CELLS - 1), width)
 
 
 def batches_row(state: ConsoleState, wal: Wal, width: int) -> Row:
@@ -64,7 +67,7 @@ def batches_row(state: ConsoleState, wal: Wal, width: int) -> Row:
     ]
     if not share:
         parts = [[("none yet", "dim")]]
-    return labelled("batches", join_while_fits(parts, width - LABEL_CELLS - 2), width)
+    return labelled("batches", join_while_fits(parts, width - LABEL_CELLS - 1), width)
 
 
 def segment_row(wal: Wal, width: int) -> Row:
@@ -76,7 +79,12 @@ def segment_row(wal: Wal, width: int) -> Row:
     tail = f" {share * 100:.0f}% of {size(wal.segment_size_bytes)}"
     room = width - LABEL_CELLS - 1 - len(head) - len(tail)
     if room < 4:
-        return labelled("segment", [(head + tail.strip(), "text")], width)
+        short: list[list[Cell]] = [
+            [(head.strip(), "text")],
+            [(f"{share * 100:.0f}%", "text")],
+            [(size(wal.segment_used_bytes), "text")],
+        ]
+        return labelled("segment", join_while_fits(short, width - LABEL_CELLS - 1), width)
     bar_cells = min(24, room)
     filled = glyphs.bar(share, bar_cells).rstrip()
     tone = "warning" if share > 0.9 else "accent"
@@ -97,7 +105,8 @@ def snapshot_row(state: ConsoleState, wal: Wal, width: int) -> Row:
     if state.snapshot_running:
         return labelled("snapshot", [("writing…", "warning")], width)
     if not wal.snapshots:
-        return labelled("snapshot", [("none", "text"), (" · s writes one", "dim")], width)
+        none: list[list[Cell]] = [[("none", "text")], [("s writes one", "dim")]]
+        return labelled("snapshot", join_while_fits(none, width - LABEL_CELLS - 1), width)
     newest = wal.snapshots[0]
     parts: list[list[Cell]] = [
         [(f"@{count(newest.wal_seq)}", "text")],
@@ -105,7 +114,7 @@ def snapshot_row(state: ConsoleState, wal: Wal, width: int) -> Row:
         [(size(newest.bytes), "text")],
         [(f"{len(wal.snapshots)} kept", "dim")],
     ]
-    return labelled("snapshot", join_while_fits(parts, width - LABEL_CELLS - 2), width)
+    return labelled("snapshot", join_while_fits(parts, width - LABEL_CELLS - 1), width)
 
 
 def recovered_row(wal: Wal, width: int) -> Row:
@@ -117,7 +126,7 @@ def recovered_row(wal: Wal, width: int) -> Row:
     ]
     if wal.torn_bytes:
         parts.append([(f"{size(wal.torn_bytes)} torn, cut", "warning")])
-    return labelled("recovered", join_while_fits(parts, width - LABEL_CELLS - 2), width)
+    return labelled("recovered", join_while_fits(parts, width - LABEL_CELLS - 1), width)
 
 
 def replay_row(state: ConsoleState, width: int) -> Row:
@@ -127,7 +136,9 @@ def replay_row(state: ConsoleState, width: int) -> Row:
         return labelled("replay", [(f"running… {span(seconds)}", "warning")], width)
     outcome = state.replay
     if outcome is None:
-        return labelled("replay", [("not run · press r", "dim")], width)
+        hint = "not run · press r"
+        fits = len(hint) <= width - LABEL_CELLS - 1
+        return labelled("replay", [(hint if fits else "press r", "dim")], width)
     report = outcome.report
     at = f" @{count(report.last_wal_seq)}" if report else ""
     parts: list[list[Cell]]
@@ -154,8 +165,8 @@ def wal_rows(state: ConsoleState, wal: Wal, width: int, height: int) -> list[Row
     """Return what fits, the most important rows first, in their usual order."""
     if wal.durability == "memory":
         rows = [
-            exactly(((" Policy memory: nothing is written.", "warning"),), width),
-            exactly(((" A restart starts with an empty book.", "dim"),), width),
+            exactly(((" Memory: nothing is written.", "warning"),), width),
+            exactly(((" A restart begins empty.", "dim"),), width),
             labelled("accepted", [(count(wal.accepted_seq), "text")], width),
             labelled("digest", [(digest(wal.state_digest), "text")], width),
         ]
