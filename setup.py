@@ -41,6 +41,7 @@ COMPILED = [
         "bourse/core/index.py",
         "bourse/core/book.py",
         "bourse/core/engine.py",
+        "bourse/core/audit.py",
         "bourse/core/histogram.py",
         "bourse/protocol/codec.py",
         "bourse/journal/crc32c.py",

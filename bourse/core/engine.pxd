@@ -52,3 +52,10 @@ cdef class Engine:
     cdef uint64_t export_orders(self, OrderRecord *out, uint64_t capacity) noexcept nogil
     cdef uint64_t export_sessions(self, uint32_t *out, uint64_t capacity) noexcept nogil
     cdef uint64_t export_instruments(self, InstrumentRecord *out, uint64_t capacity) noexcept nogil
+
+
+# For audit.py: 0 means none.
+cdef uint32_t find_client(Engine engine, uint32_t session, uint64_t client_order_id) noexcept nogil
+cdef uint32_t find_order(Engine engine, uint64_t order_id) noexcept nogil
+cdef uint32_t find_session(Engine engine, uint32_t session_id) noexcept nogil
+cdef uint32_t find_instrument(Engine engine, uint32_t instrument_id) noexcept nogil

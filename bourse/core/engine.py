@@ -110,7 +110,6 @@ from cython.cimports.bourse.core.structures import (
     SessionPtr,
     SidePtr,
     Uint32Ptr,
-    Uint64Ptr,
     WindowPtr,
     fold,
 )
@@ -121,6 +120,7 @@ from cython.cimports.libc.stdlib import free, malloc, qsort, realloc
 from cython.cimports.libc.string import memcpy, memmove, memset
 
 from bourse import domain
+from bourse.core import records
 
 ORDERS_MAX = 1 << 30
 """Live orders that one engine can hold at most: 64 GiB of them, reserved as address space."""
@@ -133,6 +133,84 @@ STRAY_PLACES = cython.declare(uint64_t, 1 << 10)
 # Entries of the old table looked at for each insertion while an index grows. A table of n places is
 # emptied after n/16 insertions; the next growth is 3n/5 insertions away.
 MOVED_PER_INSERT = cython.declare(cython.int, 16)
+
+
+def _agree() -> None:
+    """Compare the compile-time constants with domain.py, whose values they repeat."""
+    words = (
+        (domain.Side, ("BUY", BUY), ("SELL", SELL)),
+        (
+            domain.OrderType,
+            ("LIMIT", LIMIT),
+            ("MARKET", MARKET),
+            ("IOC", IOC),
+            ("POST_ONLY", POST_ONLY),
+            ("FOK", FOK),
+        ),
+        (
+            domain.CommandKind,
+            ("NEW_ORDER", NEW_ORDER),
+            ("CANCEL", CANCEL),
+            ("SESSION_OPEN", SESSION_OPEN),
+            ("SESSION_END", SESSION_END),
+            ("INSTRUMENT_DEFINE", INSTRUMENT_DEFINE),
+            ("SNAPSHOT_MARK", SNAPSHOT_MARK),
+            ("DEPTH", FIRST_READ),
+        ),
+        (domain.CommandFlag, ("BY_ORDER_ID", BY_ORDER_ID), ("CANCEL_ORDERS", CANCEL_ORDERS)),
+        (
+            domain.EventKind,
+            ("ACCEPTED", ACCEPTED),
+            ("TRADE", TRADE),
+            ("DONE", DONE),
+            ("HEAD", HEAD),
+        ),
+        (
+            domain.Reason,
+            ("FILLED", FILLED),
+            ("CANCELLED", CANCELLED),
+            ("EXPIRED", EXPIRED),
+            ("NO_LIQUIDITY", NO_LIQUIDITY),
+            ("OPERATOR_CANCELLED", OPERATOR_CANCELLED),
+            ("SESSION_ENDED", SESSION_ENDED),
+            ("ZERO_QUANTITY", ZERO_QUANTITY),
+            ("DUPLICATE_ORDER_ID", DUPLICATE_ORDER_ID),
+            ("POST_ONLY_WOULD_CROSS", POST_ONLY_WOULD_CROSS),
+            ("FOK_CANNOT_FILL", FOK_CANNOT_FILL),
+            ("UNKNOWN_ORDER", UNKNOWN_ORDER),
+            ("UNKNOWN_INSTRUMENT", UNKNOWN_INSTRUMENT),
+            ("UNKNOWN_SESSION", UNKNOWN_SESSION),
+            ("QUANTITY_OVERFLOW", QUANTITY_OVERFLOW),
+            ("OUT_OF_MEMORY", OUT_OF_MEMORY),
+            ("BAD_COMMAND", BAD_COMMAND),
+            ("DUPLICATE_INSTRUMENT", DUPLICATE_INSTRUMENT),
+            ("DUPLICATE_SESSION", DUPLICATE_SESSION),
+        ),
+    )
+    for enumeration, *members in words:
+        for name, value in members:
+            if enumeration[name] != value:
+                raise ImportError(f"structures.pxd says {name} = {value}, domain.py does not")
+    if OPERATOR != domain.OPERATOR_SESSION_ID:
+        raise ImportError("structures.pxd and domain.py name different operators")
+    for name, size, expected in (
+        ("Order", cython.sizeof(Order), 64),
+        ("Level", cython.sizeof(Level), 32),
+        ("Block", cython.sizeof(Block), 1600),
+        ("BookSide", cython.sizeof(BookSide), 64),
+        ("Session", cython.sizeof(Session), 32),
+        ("Command", cython.sizeof(Command), records.COMMAND_SIZE),
+        ("Event", cython.sizeof(Event), records.EVENT_SIZE),
+        ("DepthLevel", cython.sizeof(DepthLevel), records.DEPTH_LEVEL_SIZE),
+        ("OrderRecord", cython.sizeof(OrderRecord), records.ORDER_RECORD_SIZE),
+        ("InstrumentRecord", cython.sizeof(InstrumentRecord), records.INSTRUMENT_RECORD_SIZE),
+        ("EngineState", cython.sizeof(EngineState), records.ENGINE_STATE_SIZE),
+    ):
+        if size != expected:
+            raise ImportError(f"{name} has {size} bytes, expected {expected}")
+
+
+_agree()
 
 
 # --- Pools ----------------------------------------------------------------------------------------
@@ -2224,7 +2302,9 @@ class Engine:
         Raises:
             AssertionError: names the first invariant that does not hold.
         """
-        check_engine(self)
+        from bourse.core import audit
+
+        audit.check(self)
 
     def best_bid(self, instrument_id: int = domain.INSTRUMENT_ID) -> int | None:
         """Return the highest price that somebody wants to buy at, in ticks."""
@@ -2270,6 +2350,11 @@ class Engine:
     def live_order_count(self) -> int:
         """Orders in the books."""
         return self.state.live_order_count
+
+    @property
+    def block_count(self) -> int:
+        """Blocks of levels in use."""
+        return self.block_pool.live_count
 
     @property
     def last_session_id(self) -> int:
@@ -2376,6 +2461,7 @@ def restore_engine(
     slot: uint32_t
     side_slot: uint32_t
     side: SidePtr
+    other: SidePtr
     level: uint32_t
     key: int64_t
 
@@ -2451,6 +2537,11 @@ def restore_engine(
     ):
         if found != expected:
             raise ValueError(f"{name} is {found} after restoring, expected {expected}")
+    for slot in range(2, cython.cast(uint32_t, engine.side_pool.next_unused), 2):
+        side = side_at(engine, slot)
+        other = side_at(engine, slot + 1)
+        if side.best_level != 0 and other.best_level != 0 and side.best_key >= ~other.best_key:
+            raise ValueError(f"the book of instrument {side.instrument_id} is crossed")
     if engine.state.last_session_id > saved.last_session_id:
         raise ValueError(f"session {engine.state.last_session_id} was never opened")
     engine.state = saved[0]
@@ -2481,257 +2572,3 @@ def move_to_place(engine: Engine, level_slot: uint32_t) -> cython.void:
         order_at(engine, before).next = slot
     else:
         level.head = slot
-
-
-# --- Invariants -----------------------------------------------------------------------------------
-
-
-@cython.cfunc
-def require(holds: cython.bint, invariant_text: str) -> object:
-    """Raise with the text of an invariant that does not hold."""
-    if not holds:
-        raise AssertionError(invariant_text)
-    return None
-
-
-@cython.cfunc
-def check_queue(
-    engine: Engine, level_slot: uint32_t, side_slot: uint32_t, key: int64_t, digest: Uint64Ptr
-) -> object:
-    """Check one level's queue; returns its order count and adds its orders' terms to the digest."""
-    level: LevelPtr = level_at(engine, level_slot)
-    side: SidePtr = side_at(engine, side_slot)
-    order: OrderPtr
-    slot: uint32_t = level.head
-    before: uint32_t = 0
-    count: uint64_t = 0
-    lots: uint64_t = 0
-    priority: uint64_t = 0
-    place: uint64_t = place_word(side.instrument_id, side.side, key_of(side.side, key))
-    require(level.key == key and level.side == side_slot, "a level knows its side and price")
-    require(slot != 0, "no level is empty")
-    while slot != 0:
-        require(slot < engine.order_pool.next_unused, "a queue holds slots that exist")
-        order = order_at(engine, slot)
-        require(order.level == level_slot, "an order is in the queue of its level")
-        require(order.prev == before, "a queue's links agree both ways")
-        require(0 < order.leaves_lots <= order.qty_lots, "0 < leaves <= quantity")
-        require(order.leaves_lots <= ALL_ONES - lots, "no level total overflows")
-        require(order.place >> 8 > priority, "a queue is in order of priority")
-        require(order.place >> 8 < engine.state.next_priority, "priorities were given out")
-        require(0 < order.order_id < engine.state.next_order_id, "order ids were given out")
-        require(find_order(engine, order.order_id) == slot, "an order is found by its order id")
-        require(
-            find_client(engine, order.session, order.client_order_id) == slot,
-            "an order is found by its session and client order id",
-        )
-        priority = order.place >> 8
-        lots += order.leaves_lots
-        count += 1
-        digest[0] += order_term(order.order_id, priority, order.leaves_lots, place)
-        before = slot
-        slot = order.next
-        require(count <= engine.state.live_order_count, "queues have no cycles")
-    require(level.tail == before, "a level's tail is its youngest order")
-    require(level.order_count == count, "a level counts its orders")
-    require(level.qty_lots == lots, "a level's total is the sum of its orders' open quantities")
-    return count
-
-
-@cython.cfunc
-def check_side(engine: Engine, side_slot: uint32_t, digest: Uint64Ptr) -> object:
-    """Check one side's levels; returns its order count."""
-    side: SidePtr = side_at(engine, side_slot)
-    block: BlockPtr
-    at: uint32_t
-    position: uint32_t
-    key: int64_t = 0
-    levels: uint64_t = 0
-    orders: object = 0
-    best: uint32_t = 0
-    for at in range(side.block_count):
-        block = block_at(engine, side.blocks[at])
-        require(block.slot == side.blocks[at], "a block knows its slot")
-        require(0 < block.count <= BLOCK_LEVELS, "no block is empty or overfull")
-        if at > 0:
-            require(side.separators[at] > key, "separators are above the block before")
-            require(side.separators[at] <= block.keys[0], "separators are not above their block")
-        for position in range(block.count):
-            require(levels == 0 or block.keys[position] > key, "a side's levels are in order")
-            key = block.keys[position]
-            best = block.levels[position]
-            levels += 1
-            orders += check_queue(engine, best, side_slot, key, digest)
-    require(side.level_count == levels, "a side counts its levels")
-    require(side.best_level == best, "a side knows its best level")
-    require(best == 0 or side.best_key == key, "a side knows its best price")
-    if side.block_count == 0:
-        require(side.top == cython.NULL, "an empty side has no top block")
-    else:
-        require(
-            side.top == block_at(engine, side.blocks[side.block_count - 1]),
-            "a side knows its top block",
-        )
-    return orders
-
-
-@cython.cfunc
-def check_sessions(engine: Engine) -> object:
-    """Check the sessions' lists; returns the number of orders on them."""
-    slot: uint64_t
-    session: SessionPtr
-    order: OrderPtr
-    at: uint32_t
-    before: uint32_t
-    count: uint64_t
-    total: uint64_t = 0
-    sessions: uint64_t = 0
-    order_id: uint64_t
-    for slot in range(1, engine.session_pool.next_unused):
-        session = session_at(engine, cython.cast(uint32_t, slot))
-        if session.session_id == 0:
-            continue
-        sessions += 1
-        require(session.session_id <= engine.state.last_session_id, "session ids were opened")
-        require(find_session(engine, session.session_id) == slot, "a session is found by its id")
-        require(session.is_open or session.order_count != 0, "a session is open or has live orders")
-        at = session.head
-        before = 0
-        count = 0
-        order_id = 0
-        while at != 0:
-            order = order_at(engine, at)
-            require(order.leaves_lots != 0, "a session's orders are live")
-            require(order.session == slot, "an order is on the list of its session")
-            require(order.session_prev == before, "a session's links agree both ways")
-            require(order.order_id > order_id, "a session's orders ascend by order id")
-            order_id = order.order_id
-            before = at
-            at = order.session_next
-            count += 1
-            require(count <= engine.state.live_order_count, "session lists have no cycles")
-        require(session.tail == before, "a session's tail is its youngest order")
-        require(session.order_count == count, "a session counts its orders")
-        total += count
-    require(sessions == engine.state.session_count, "sessions are counted")
-    require(engine.by_session_id.count == sessions, "the session index holds the sessions")
-    return total
-
-
-@cython.cfunc
-def check_pools(engine: Engine, level_count: uint64_t, block_count: uint64_t) -> object:
-    """Check that every slot is live or on its pool's free list."""
-    slot: uint32_t
-    count: uint64_t = 0
-    slot = engine.order_pool.free
-    while slot != 0:
-        require(order_at(engine, slot).leaves_lots == 0, "free order slots are empty")
-        slot = order_at(engine, slot).next
-        count += 1
-    require(engine.order_pool.live_count == engine.state.live_order_count, "the pool counts orders")
-    require(
-        engine.order_pool.live_count + count == engine.order_pool.next_unused - 1,
-        "every order slot is live or free",
-    )
-    count = 0
-    slot = engine.level_pool.free
-    while slot != 0:
-        slot = level_at(engine, slot).head
-        count += 1
-    require(engine.level_pool.live_count == level_count, "the pool counts levels")
-    require(
-        level_count + count == engine.level_pool.next_unused - 1, "every level slot is live or free"
-    )
-    count = 0
-    slot = engine.block_pool.free
-    while slot != 0:
-        slot = block_at(engine, slot).next_free
-        count += 1
-    require(engine.block_pool.live_count == block_count, "the pool counts blocks")
-    require(
-        block_count + count == engine.block_pool.next_unused - 1, "every block slot is live or free"
-    )
-    count = 0
-    slot = engine.session_pool.free
-    while slot != 0:
-        slot = session_at(engine, slot).head
-        count += 1
-    require(
-        engine.session_pool.live_count == engine.state.session_count, "the pool counts sessions"
-    )
-    require(
-        engine.session_pool.live_count + count == engine.session_pool.next_unused - 1,
-        "every session slot is live or free",
-    )
-    return None
-
-
-@cython.cfunc
-def check_index(index: IndexPtr, keys: uint64_t, name: str) -> object:
-    """Check that an index holds as many entries as there are keys, each reachable from its home."""
-    position: uint64_t
-    step: uint64_t
-    found: uint64_t = 0
-    for position in range(index.mask + 1):
-        if index.entries[position].slot == 0:
-            continue
-        found += 1
-        step = index.entries[position].tag & index.mask
-        while step != position:
-            require(index.entries[step].slot != 0, f"{name}: an entry is reachable from its home")
-            step = (step + 1) & index.mask
-    if index.old != cython.NULL:
-        for position in range(index.old_mask + 1):
-            if index.old[position].slot != 0 and index.old[position].slot != TOMBSTONE:
-                require(position >= index.cursor, f"{name}: nothing is left behind the cursor")
-                found += 1
-    require(index.count == found, f"{name}: the index counts its entries")
-    require(found == keys, f"{name}: the index holds what is live and nothing else")
-    return None
-
-
-@cython.cfunc
-def check_engine(engine: Engine) -> object:
-    """Check everything; the order is from the books outwards."""
-    digest: uint64_t = 0
-    book: uint32_t
-    orders: object = 0
-    levels: uint64_t = 0
-    blocks: uint64_t = 0
-    buy: SidePtr
-    sell: SidePtr
-    require(engine.phase == PHASE_IDLE, "no command is unfinished")
-    for book in range(2, 2 * engine.state.instrument_count + 2, 2):
-        buy = side_at(engine, book)
-        sell = side_at(engine, book + 1)
-        require(
-            find_instrument(engine, buy.instrument_id) == book
-            and sell.instrument_id == buy.instrument_id
-            and buy.side == BUY
-            and sell.side == SELL,
-            "an instrument is found by its id",
-        )
-        orders += check_side(engine, book, cython.address(digest))
-        orders += check_side(engine, book + 1, cython.address(digest))
-        levels += buy.level_count + sell.level_count
-        blocks += buy.block_count + sell.block_count
-        if buy.best_level != 0 and sell.best_level != 0:
-            require(key_of(BUY, buy.best_key) < key_of(SELL, sell.best_key), "no book is crossed")
-    require(orders == engine.state.live_order_count, "live orders are counted")
-    require(check_sessions(engine) == orders, "every live order is on its session's list")
-    check_pools(engine, levels, blocks)
-    check_index(cython.address(engine.by_client), orders, "by_client")
-    require(engine.by_order_id.count == orders, "by_order_id: the table counts its orders")
-    check_index(
-        cython.address(engine.by_order_id.strays), engine.by_order_id.strays.count, "by_order_id"
-    )
-    check_index(cython.address(engine.by_session_id), engine.state.session_count, "by_session_id")
-    check_index(
-        cython.address(engine.by_instrument_id), engine.state.instrument_count, "by_instrument_id"
-    )
-    require(engine.state.state_digest == digest, "the state digest is that of the live orders")
-    require(engine.state.bought_lots == engine.state.sold_lots, "bought = sold")
-    require(
-        engine.state.order_count + 1 == engine.state.next_order_id, "accepted orders are counted"
-    )
-    return None
