@@ -4,7 +4,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 from bourse.core.records cimport (
-    Command, DepthLevel, EngineState, EventWindow, InstrumentRecord, OrderRecord,
+    Command, DepthLevel, EngineState, Event, EventWindow, InstrumentRecord, OrderRecord,
 )
 from bourse.core.structures cimport Index, OrderTable, Pool
 
@@ -22,11 +22,14 @@ cdef class Engine:
     cdef OrderTable by_order_id
     cdef Index by_session_id
     cdef Index by_instrument_id     # -> the instrument's buy side
+    cdef uint64_t sure_count        # orders for which there is room without looking
     cdef uint32_t last_session      # slots of the last lookups
     cdef uint32_t last_instrument
 
     # The command being executed.
     cdef Command command            # a copy, made only when the window was too small
+    cdef Event stash                # the end of a maker that did not fit behind its trade
+    cdef bint is_stashed
     cdef uint32_t phase
     cdef uint32_t reason
     cdef uint32_t target            # order or session to cancel; session of a new order

@@ -68,7 +68,6 @@ from cython.cimports.bourse.core.structures import (
     PHASE_CANCEL_SESSION,
     PHASE_HEAD,
     PHASE_IDLE,
-    PHASE_MAKER_DONE,
     PHASE_MATCH,
     PHASE_REJECTED,
     PHASE_TAKER_END,
@@ -274,6 +273,24 @@ def pool_ready(pool: PoolPtr) -> cython.bint:
     if pool.next_unused >= pool.slots_max:
         return False
     return pool.next_unused < pool.capacity or pool_grow(pool)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def least(a: uint64_t, b: uint64_t) -> uint64_t:
+    """Return the smaller number."""
+    return a if a < b else b
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def pool_room(pool: PoolPtr) -> uint64_t:
+    """Return how many slots can be taken for sure."""
+    return least(pool.capacity, pool.slots_max) - 1 - pool.live_count
 
 
 @cython.cfunc
@@ -497,6 +514,25 @@ def index_ready(index: IndexPtr) -> cython.bint:
     if index.count * 5 < (index.mask + 1) * 3:
         return True
     return index_grow(index)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def room(mask: uint64_t, count: uint64_t) -> uint64_t:
+    """Return how many entries fit into a table until it is 3/5 full."""
+    most: uint64_t = (mask + 1) * 3 // 5
+    return most - count if most > count else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def index_room(index: IndexPtr) -> uint64_t:
+    """Return how many entries can be added for sure; 1 while it grows, which each addition drives."""
+    return room(index.mask, index.count) if index.old == cython.NULL else 1
 
 
 @cython.cfunc
@@ -1137,9 +1173,10 @@ def free_session_if_over(engine: Engine, slot: uint32_t, session: SessionPtr) ->
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def forget_order(engine: Engine, slot: uint32_t, order: OrderPtr) -> cython.void:
+def forget_order(
+    engine: Engine, slot: uint32_t, order: OrderPtr, session: SessionPtr
+) -> cython.void:
     """Take an order off its session and the indexes and free it; it has left its queue already."""
-    session: SessionPtr = session_at(engine, order.session)
     if order.session_prev != 0:
         order_at(engine, order.session_prev).session_next = order.session_next
     else:
@@ -1196,6 +1233,7 @@ def append_order(
     level.qty_lots += record.leaves_lots
     level.order_count += 1
     order.session = session_slot
+    engine.sure_count -= 1
     order.session_next = 0
     order.session_prev = session.tail
     if session.tail != 0:
@@ -1214,15 +1252,41 @@ def append_order(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def order_ready(engine: Engine, side: SidePtr) -> cython.bint:
-    """Make sure that one order can rest on a side; false when there is no memory."""
-    return (
+def make_ready(engine: Engine) -> cython.bint:
+    """Make room for one more order, and note for how many more there is room then."""
+    sure: uint64_t
+    if not (
         pool_ready(cython.address(engine.order_pool))
         and pool_ready(cython.address(engine.level_pool))
         and pool_ready(cython.address(engine.block_pool))
-        and directory_ready(side)
         and index_ready(cython.address(engine.by_client))
         and table_ready(engine)
+    ):
+        return False
+    sure = least(
+        least(
+            pool_room(cython.address(engine.order_pool)),
+            pool_room(cython.address(engine.level_pool)),
+        ),
+        pool_room(cython.address(engine.block_pool)),
+    )
+    sure = least(sure, index_room(cython.address(engine.by_client)))
+    sure = least(sure, index_room(cython.address(engine.by_order_id.strays)))
+    if engine.by_order_id.old_slots != cython.NULL:
+        sure = 1
+    sure = least(sure, room(engine.by_order_id.mask, engine.by_order_id.count))
+    engine.sure_count = sure if sure != 0 else 1
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def order_ready(engine: Engine, side: SidePtr) -> cython.bint:
+    """Make sure that one order can rest on a side; false when there is no memory."""
+    return (engine.sure_count != 0 or make_ready(engine)) and (
+        side.block_count < side.block_capacity or directory_ready(side)
     )
 
 
@@ -1406,21 +1470,25 @@ def rest(engine: Engine, command: CommandPtr, traded: cython.bint) -> cython.voi
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def match(engine: Engine, taker_side: uint8_t, window: WindowPtr) -> cython.bint:
+def match(engine: Engine, window: WindowPtr) -> cython.bint:
     """Trade a new order with the other side, best price first, oldest first; false: window full.
 
-    Two steps a maker: the trade, and, when nothing is left of it, its end. The window may be full
-    before either; `phase` says which one is next. The counters live in locals because every store
-    to an event might alias them, for all that the compiler knows.
+    The end of a maker of which nothing is left belongs to the trade. When only the trade still fits
+    into the window, the maker's end waits in `stash`, so that the book never stands between the two.
+    The counters live in locals because every store to an event might alias them, for all that the
+    compiler knows.
     """
     maker_side: SidePtr = side_at(engine, engine.own_side ^ 1)
+    orders: OrderPtr = cython.cast(OrderPtr, engine.order_pool.base)
     level: LevelPtr
     maker: OrderPtr
+    session: SessionPtr
     event: EventPtr
-    level_slot: uint32_t
     slot: uint32_t
     next_slot: uint32_t
     session_id: uint32_t
+    order_id: uint64_t
+    client_order_id: uint64_t
     fill_lots: uint64_t
     leaves_lots: uint64_t
     price_ticks: int64_t
@@ -1438,77 +1506,61 @@ def match(engine: Engine, taker_side: uint8_t, window: WindowPtr) -> cython.bint
     state_digest: uint64_t = engine.state.state_digest
     trades: uint64_t = 0
     ended: uint64_t = 0
-    phase: uint32_t = engine.phase
-    is_full: cython.bint = False
 
-    while not is_full and phase != PHASE_TAKER_END:
+    while (
+        open_lots != 0
+        and next_event < limit_event
+        and maker_side.best_level != 0
+        and maker_side.best_key >= limit_key
+    ):
         # One level.
-        if phase == PHASE_MATCH and (
-            open_lots == 0 or maker_side.best_level == 0 or maker_side.best_key < limit_key
-        ):
-            phase = PHASE_TAKER_END
-            break
-        level_slot = maker_side.best_level
-        level = level_at(engine, level_slot)
+        level = level_at(engine, maker_side.best_level)
         price_ticks = key_of(side, level.key)
         place = place_word(instrument_id, side, price_ticks)
         slot = level.head
-        while True:
-            maker = order_at(engine, slot)
-            session_id = session_at(engine, maker.session).session_id
-            if phase == PHASE_MATCH:
-                if open_lots == 0:
-                    phase = PHASE_TAKER_END
-                    break
-                if next_event == limit_event:
-                    is_full = True
-                    break
-                leaves_lots = maker.leaves_lots
-                fill_lots = leaves_lots if leaves_lots < open_lots else open_lots
-                state_digest -= order_term(maker.order_id, maker.place >> 8, leaves_lots, place)
-                leaves_lots -= fill_lots
-                open_lots -= fill_lots
-                maker.leaves_lots = leaves_lots
-                level.qty_lots -= fill_lots
-                event = base + (next_event & mask)
-                next_event += 1
-                event_seq += 1
-                trades += 1
-                put_event(
-                    event,
-                    TRADE,
-                    0,
-                    side,
-                    session_id,
-                    event_seq,
-                    maker.client_order_id,
-                    maker.order_id,
-                    price_ticks,
-                    fill_lots,
-                    leaves_lots,
-                    instrument_id,
-                )
-                event_digest = chain(
-                    event_digest,
-                    TRADE,
-                    0,
-                    side,
-                    instrument_id,
-                    maker.order_id,
-                    price_ticks,
-                    fill_lots,
-                )
-                if leaves_lots != 0:
-                    state_digest += order_term(maker.order_id, maker.place >> 8, leaves_lots, place)
-                    phase = PHASE_TAKER_END
-                    break
-                phase = PHASE_MAKER_DONE
-            if next_event == limit_event:
-                is_full = True
-                break
+        while open_lots != 0 and next_event < limit_event:
+            maker = orders + slot
+            session = session_at(engine, maker.session)
+            session_id = session.session_id
+            order_id = maker.order_id
+            client_order_id = maker.client_order_id
+            leaves_lots = maker.leaves_lots
+            fill_lots = leaves_lots if leaves_lots < open_lots else open_lots
+            state_digest -= order_term(order_id, maker.place >> 8, leaves_lots, place)
+            leaves_lots -= fill_lots
+            open_lots -= fill_lots
             event = base + (next_event & mask)
             next_event += 1
             event_seq += 1
+            trades += 1
+            put_event(
+                event,
+                TRADE,
+                0,
+                side,
+                session_id,
+                event_seq,
+                client_order_id,
+                order_id,
+                price_ticks,
+                fill_lots,
+                leaves_lots,
+                instrument_id,
+            )
+            event_digest = chain(
+                event_digest, TRADE, 0, side, instrument_id, order_id, price_ticks, fill_lots
+            )
+            if leaves_lots != 0:
+                maker.leaves_lots = leaves_lots
+                level.qty_lots -= fill_lots
+                state_digest += order_term(order_id, maker.place >> 8, leaves_lots, place)
+                break
+            event = base + (next_event & mask)
+            if next_event == limit_event:
+                event = cython.address(engine.stash)
+            next_event += 1
+            event_seq += 1
+            ended += 1
             put_event(
                 event,
                 DONE,
@@ -1516,31 +1568,29 @@ def match(engine: Engine, taker_side: uint8_t, window: WindowPtr) -> cython.bint
                 side,
                 session_id,
                 event_seq,
-                maker.client_order_id,
-                maker.order_id,
+                client_order_id,
+                order_id,
                 price_ticks,
                 0,
                 0,
                 instrument_id,
             )
             event_digest = chain(
-                event_digest, DONE, FILLED, side, instrument_id, maker.order_id, price_ticks, 0
+                event_digest, DONE, FILLED, side, instrument_id, order_id, price_ticks, 0
             )
-            ended += 1
             next_slot = maker.next
-            forget_order(engine, slot, maker)
-            phase = PHASE_MATCH
+            forget_order(engine, slot, maker, session)
+            if next_slot == 0:
+                slot = maker_side.best_level
+                pop_best(engine, maker_side)
+                free_level(engine, slot, level)
+                break
+            level.qty_lots -= fill_lots
             level.order_count -= 1
             level.head = next_slot
-            if next_slot == 0:
-                pop_best(engine, maker_side)
-                free_level(engine, level_slot, level)
-                break
-            order_at(engine, next_slot).prev = 0
+            orders[next_slot].prev = 0
             slot = next_slot
 
-    window.next = next_event
-    engine.phase = phase
     engine.state.trade_count += trades
     engine.state.live_order_count -= ended
     engine.state.bought_lots += engine.open_lots - open_lots
@@ -1549,7 +1599,14 @@ def match(engine: Engine, taker_side: uint8_t, window: WindowPtr) -> cython.bint
     engine.state.event_seq = event_seq
     engine.state.event_digest = event_digest
     engine.state.state_digest = state_digest
-    return not is_full
+    if open_lots == 0 or maker_side.best_level == 0 or maker_side.best_key < limit_key:
+        engine.phase = PHASE_TAKER_END
+    if next_event > limit_event:
+        window.next = limit_event
+        engine.is_stashed = True
+        return False
+    window.next = next_event
+    return engine.phase == PHASE_TAKER_END
 
 
 @cython.cfunc
@@ -1598,9 +1655,8 @@ def proceed_new_order(engine: Engine, command: CommandPtr, window: WindowPtr) ->
             command.qty_lots,
         )
         engine.phase = PHASE_MATCH
-    if engine.phase == PHASE_MATCH or engine.phase == PHASE_MAKER_DONE:
-        if not match(engine, command.side, window):
-            return False
+    if engine.phase == PHASE_MATCH and not match(engine, window):
+        return False
     if engine.phase == PHASE_TAKER_END:
         if engine.open_lots == 0:
             reason = FILLED
@@ -1710,7 +1766,7 @@ def cancel_order(engine: Engine, slot: uint32_t, reason: uint8_t, window: Window
     if level.head == 0:
         remove_level(engine, side, level.key)
         free_level(engine, level_slot, level)
-    forget_order(engine, slot, order)
+    forget_order(engine, slot, order, session_at(engine, order.session))
 
 
 @cython.cfunc
@@ -2064,6 +2120,12 @@ class Engine:
     def resume(self, window: WindowPtr) -> cython.bint:
         """Go on with the command that execute() did not finish; false when the window is full."""
         invariant(self.phase != PHASE_IDLE, b"resume() of a finished command")
+        if self.is_stashed:
+            if window.next == window.limit:
+                return False
+            window.base[window.next & window.mask] = self.stash
+            window.next += 1
+            self.is_stashed = False
         return proceed(self, cython.address(self.command), window)
 
     @cython.cfunc

@@ -101,10 +101,9 @@ cdef enum:
     PHASE_REJECTED = 2              # NEW_ORDER: the Done that says why
     PHASE_ACCEPTED = 3
     PHASE_MATCH = 4
-    PHASE_MAKER_DONE = 5            # the head of the best level has leaves 0 and waits for its Done
-    PHASE_TAKER_END = 6
-    PHASE_CANCEL = 7                # the one order in `target`
-    PHASE_CANCEL_SESSION = 8        # all orders of the session in `target`
+    PHASE_TAKER_END = 5
+    PHASE_CANCEL = 6                # the one order in `target`
+    PHASE_CANCEL_SESSION = 7        # all orders of the session in `target`
 
 
 cdef struct Order:                  # 64 bytes, one cache line: a live order, or a free slot
