@@ -109,6 +109,7 @@ from cython.cimports.bourse.core.structures import (
     SessionPtr,
     SidePtr,
     Uint32Ptr,
+    Uint64Ptr,
     WindowPtr,
     fold,
 )
@@ -288,9 +289,9 @@ def least(a: uint64_t, b: uint64_t) -> uint64_t:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def pool_room(pool: PoolPtr) -> uint64_t:
-    """Return how many slots can be taken for sure."""
-    return least(pool.capacity, pool.slots_max) - 1 - pool.live_count
+def pool_room(pool: PoolPtr, live_count: uint64_t) -> uint64_t:
+    """Return how many slots can be taken for sure when so many are live."""
+    return least(pool.capacity, pool.slots_max) - 1 - live_count
 
 
 @cython.cfunc
@@ -531,7 +532,7 @@ def room(mask: uint64_t, count: uint64_t) -> uint64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def index_room(index: IndexPtr) -> uint64_t:
-    """Return how many entries can be added for sure; 1 while it grows, which each addition drives."""
+    """Return how many entries can be added for sure; 1 while it grows step by step."""
     return room(index.mask, index.count) if index.old == cython.NULL else 1
 
 
@@ -679,7 +680,6 @@ def stray_tag(order_id: uint64_t) -> uint32_t:
 def table_open(table: OrderTablePtr, places: uint64_t) -> cython.bint:
     """Prepare an empty table of `places` places, a power of two; false when there is no memory."""
     table.mask = places - 1
-    table.count = 0
     table.old_slots = cython.NULL
     table.old_mask = 0
     table.cursor = 0
@@ -763,7 +763,7 @@ def table_ready(engine: Engine) -> cython.bint:
     table: OrderTablePtr = cython.address(engine.by_order_id)
     if table.old_slots != cython.NULL and not table_move(engine, MOVED_PER_INSERT):
         return False
-    if table.count * 5 >= (table.mask + 1) * 3 and not table_grow(engine):
+    if room(table.mask, engine.state.live_order_count) == 0 and not table_grow(engine):
         return False
     return index_ready(cython.address(table.strays))
 
@@ -774,7 +774,6 @@ def table_ready(engine: Engine) -> cython.bint:
 @cython.exceptval(check=False)
 def table_remove(table: OrderTablePtr, order_id: uint64_t, slot: uint32_t) -> cython.void:
     """Remove an order that is there."""
-    table.count -= 1
     if table.slots[order_id & table.mask] == slot:
         table.slots[order_id & table.mask] = 0
     elif table.old_slots != cython.NULL and table.old_slots[order_id & table.old_mask] == slot:
@@ -980,10 +979,7 @@ def drop_block(engine: Engine, side: SidePtr, at: uint32_t) -> cython.void:
     memmove(
         side.blocks + at, side.blocks + at + 1, (side.block_count - at) * cython.sizeof(uint32_t)
     )
-    if side.block_count == 0:
-        side.top = cython.NULL
-    else:
-        side.top = block_at(engine, side.blocks[side.block_count - 1])
+    side.top = block_at(engine, side.blocks[side.block_count - 1])
 
 
 @cython.cfunc
@@ -1087,11 +1083,12 @@ def pop_best(engine: Engine, side: SidePtr) -> cython.void:
     block.count -= 1
     side.level_count -= 1
     if block.count == 0:
-        drop_block(engine, side, side.block_count - 1)
-        block = side.top
-        if block == cython.NULL:
+        # The last block stays, so that a side between empty and one level does no work for it.
+        if side.block_count == 1:
             side.best_level = 0
             return
+        drop_block(engine, side, side.block_count - 1)
+        block = side.top
     side.best_key = block.keys[block.count - 1]
     side.best_level = block.levels[block.count - 1]
 
@@ -1176,7 +1173,7 @@ def free_session_if_over(engine: Engine, slot: uint32_t, session: SessionPtr) ->
 def forget_order(
     engine: Engine, slot: uint32_t, order: OrderPtr, session: SessionPtr
 ) -> cython.void:
-    """Take an order off its session and the indexes and free it; it has left its queue already."""
+    """Take an order off its session and the indexes and free it; it has left its queue."""
     if order.session_prev != 0:
         order_at(engine, order.session_prev).session_next = order.session_next
     else:
@@ -1193,7 +1190,6 @@ def forget_order(
     order.leaves_lots = 0
     order.next = engine.order_pool.free
     engine.order_pool.free = slot
-    engine.order_pool.live_count -= 1
     free_session_if_over(engine, order.session, session)
 
 
@@ -1216,7 +1212,6 @@ def append_order(
         slot = cython.cast(uint32_t, pool.next_unused)
         pool.next_unused += 1
         order = order_at(engine, slot)
-    pool.live_count += 1
     order.order_id = record.order_id
     order.client_order_id = record.client_order_id
     order.leaves_lots = record.leaves_lots
@@ -1246,7 +1241,6 @@ def append_order(
         cython.address(engine.by_client), client_tag(session_slot, record.client_order_id), slot
     )
     table_put(cython.address(engine.by_order_id), record.order_id, slot)
-    engine.by_order_id.count += 1
 
 
 @cython.cfunc
@@ -1265,16 +1259,16 @@ def make_ready(engine: Engine) -> cython.bint:
         return False
     sure = least(
         least(
-            pool_room(cython.address(engine.order_pool)),
-            pool_room(cython.address(engine.level_pool)),
+            pool_room(cython.address(engine.order_pool), engine.state.live_order_count),
+            pool_room(cython.address(engine.level_pool), engine.level_pool.live_count),
         ),
-        pool_room(cython.address(engine.block_pool)),
+        pool_room(cython.address(engine.block_pool), engine.block_pool.live_count),
     )
     sure = least(sure, index_room(cython.address(engine.by_client)))
     sure = least(sure, index_room(cython.address(engine.by_order_id.strays)))
     if engine.by_order_id.old_slots != cython.NULL:
         sure = 1
-    sure = least(sure, room(engine.by_order_id.mask, engine.by_order_id.count))
+    sure = least(sure, room(engine.by_order_id.mask, engine.state.live_order_count))
     engine.sure_count = sure if sure != 0 else 1
     return True
 
@@ -1299,10 +1293,10 @@ def order_ready(engine: Engine, side: SidePtr) -> cython.bint:
 @cython.exceptval(check=False)
 def put_event(
     event: EventPtr,
-    kind: uint8_t,
-    reason: uint8_t,
-    side: uint8_t,
-    session_id: uint32_t,
+    kind: uint64_t,
+    reason: uint64_t,
+    side: uint64_t,
+    session_id: uint64_t,
     sequence: uint64_t,
     client_order_id: uint64_t,
     order_id: uint64_t,
@@ -1311,23 +1305,25 @@ def put_event(
     leaves_lots: uint64_t,
     instrument_id: uint32_t,
 ) -> cython.void:
-    """Write all 64 bytes of an event."""
-    event.kind = kind
-    event.reason = reason
-    event.side = side
-    event.command_kind = 0
-    event.session_id = session_id
-    event.sequence = sequence
-    event.client_order_id = client_order_id
-    event.order_id = order_id
-    event.price_ticks = price_ticks
-    event.qty_lots = qty_lots
-    event.leaves_lots = leaves_lots
-    event.instrument_id = instrument_id
-    event.spare = 0
+    """Write all 64 bytes of an event.
+
+    Eight words instead of thirteen fields, because a core stores one or two words a cycle. The
+    first word is kind, reason, side, command_kind and session_id, the last one instrument_id and
+    spare: the machine is little-endian.
+    """
+    words: Uint64Ptr = cython.cast(Uint64Ptr, event)
+    words[0] = kind | (reason << 8) | (side << 16) | (session_id << 32)
+    words[1] = sequence
+    words[2] = client_order_id
+    words[3] = order_id
+    words[4] = cython.cast(uint64_t, price_ticks)
+    words[5] = qty_lots
+    words[6] = leaves_lots
+    words[7] = instrument_id
 
 
 @cython.cfunc
+@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def put_head(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
@@ -1340,8 +1336,8 @@ def put_head(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.b
     put_event(
         event,
         HEAD,
-        cython.cast(uint8_t, engine.reason),
-        command.side,
+        engine.reason,
+        command.side | (cython.cast(uint64_t, command.kind) << 8),
         command.session_id,
         engine.state.wal_seq,
         command.client_order_id,
@@ -1351,7 +1347,6 @@ def put_head(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.b
         0,
         command.instrument_id,
     )
-    event.command_kind = command.kind
     return True
 
 
@@ -1473,8 +1468,8 @@ def rest(engine: Engine, command: CommandPtr, traded: cython.bint) -> cython.voi
 def match(engine: Engine, window: WindowPtr) -> cython.bint:
     """Trade a new order with the other side, best price first, oldest first; false: window full.
 
-    The end of a maker of which nothing is left belongs to the trade. When only the trade still fits
-    into the window, the maker's end waits in `stash`, so that the book never stands between the two.
+    The end of a maker of which nothing is left belongs to the trade. When only the trade still
+    fits into the window, the end waits in `stash`, so that the book never stands between the two.
     The counters live in locals because every store to an event might alias them, for all that the
     compiler knows.
     """

@@ -140,12 +140,12 @@ cdef struct Block:                  # 1,600 bytes: up to 128 levels in ascending
 
 # One side of one book. Its levels are sorted by key = price for bids, ~price (that is -price - 1) for asks, so that on
 # both sides a higher key is a better price, the best is last, and what happens at the touch moves nothing.
-# blocks[0 .. block_count-1] hold the levels; separators[i] <= every key of block i, and > every key before (i > 0).
+# blocks[0 .. block_count-1] hold the levels, a side keeps its last block when it is empty; separators[i] <= every key of block i, and > every key before (i > 0).
 cdef struct BookSide:               # 64 bytes; slot 2n is instrument n's buy side, 2n+1 its sell side
     int64_t best_key                # meaningful if best_level is not 0
     uint32_t best_level
     uint32_t level_count
-    Block *top                      # the last block, NULL if there is none
+    Block *top                      # the last block, NULL before the first level
     int64_t *separators
     uint32_t *blocks
     uint32_t block_count
@@ -186,7 +186,6 @@ cdef struct Index:
 cdef struct OrderTable:
     uint32_t *slots                 # 0: empty
     uint64_t mask
-    uint64_t count                  # orders in slots, old_slots and strays
     uint32_t *old_slots             # NULL when nothing is being moved
     uint64_t old_mask
     uint64_t cursor                 # positions of old_slots below it are moved
@@ -202,7 +201,7 @@ cdef struct Pool:
     uint64_t reserved_bytes
     uint64_t slots_max              # slots that may ever be used
     uint64_t next_unused            # never given out yet
-    uint64_t live_count
+    uint64_t live_count             # of orders: EngineState.live_order_count
     uint32_t free                   # given back, 0 when none
     uint32_t spare
 
