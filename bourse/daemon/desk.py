@@ -20,6 +20,12 @@ DepthReply = tuple[bytes, list[tuple[int, int, int]], list[tuple[int, int, int]]
 Bids and asks as (price_ticks, qty_lots, order_count); levels in all of both.
 """
 
+Operated = tuple[list[bytes], int]
+"""The command's events of 64 bytes, HEAD first, of the trades only the first ones.
+
+All lots filled.
+"""
+
 
 class Desk:
     """Requests in flight; on the gateway's thread. `on_...` are called by Outbound."""
@@ -31,7 +37,7 @@ class Desk:
         self._free_buffers = list(range(DEPTH_BUFFER_COUNT))
         self._depth_waiting: deque[tuple[asyncio.Future[DepthReply], int]] = deque()
         self._depth_asked: dict[int, asyncio.Future[DepthReply]] = {}
-        self._operated: deque[asyncio.Future[list[bytes]]] = deque()
+        self._operated: deque[asyncio.Future[Operated]] = deque()
         self._image: asyncio.Future[None] | None = None
         self.stopped: asyncio.Future[None] = self._loop.create_future()
         """Done when the matcher has executed everything and ended."""
@@ -43,9 +49,9 @@ class Desk:
         self._ask_depth()
         return waiter
 
-    def operate(self, command: Command) -> asyncio.Future[list[bytes]]:
-        """Send an order or cancel of the operator; gives its events, 64 bytes each, HEAD first."""
-        waiter: asyncio.Future[list[bytes]] = self._loop.create_future()
+    def operate(self, command: Command) -> asyncio.Future[Operated]:
+        """Send an order or cancel of the operator."""
+        waiter: asyncio.Future[Operated] = self._loop.create_future()
         self._operated.append(waiter)
         self._submit(command.pack())
         # An order that rests has no last event; the fence says that there is no more to come.
@@ -67,11 +73,11 @@ class Desk:
         self._free_buffers.append(buffer_index)
         self._ask_depth()
 
-    def on_fence(self, events: list[bytes]) -> None:
+    def on_fence(self, events: list[bytes], filled_lots: int) -> None:
         """The operator's oldest command is through."""
         waiter = self._operated.popleft()
         if not waiter.done():
-            waiter.set_result(events)
+            waiter.set_result((events, filled_lots))
 
     def on_snapshot_ready(self) -> None:
         """The image is complete, and its mark released."""

@@ -22,7 +22,7 @@ from collections import deque
 from typing import Any
 
 import cython
-from cython.cimports.bourse.core.atomics import yield_cpu
+from cython.cimports.bourse.core.atomics import load_relaxed, load_seq_cst, yield_cpu
 from cython.cimports.bourse.core.parking import doorbell_arm, doorbell_disarm, doorbell_ring
 from cython.cimports.bourse.core.records import Command
 from cython.cimports.bourse.core.ring import Ring, RingMemory, ring_publish, ring_room, ring_slot
@@ -33,6 +33,7 @@ from cython.cimports.bourse.daemon.shared import (
     SharedMemory,
     mono_ns,
     short_slice,
+    socket_unsent,
     wall_ns,
 )
 from cython.cimports.bourse.daemon.stages import StageRecorder
@@ -56,10 +57,13 @@ PUBLISH_COMMANDS = 64
 """Decoded commands are shown to the matcher in groups: it works while the rest is decoded."""
 SPIN_NS = 100_000
 """`adaptive`: how long turns go on after the last activity; two wake-ups of an idle virtual CPU."""
+LINGER_NS = 1_000_000_000
+"""How long a connection that we have closed may go on sending, once the peer has all it is owed."""
 TICK_SECONDS = 0.5
 """How often deadlines are looked at."""
 
 _PUBLISH_COMMANDS = cython.declare(cython.ulonglong, PUBLISH_COMMANDS)
+_LINGER_NS = cython.declare(cython.longlong, LINGER_NS)
 _SPIN_NS = cython.declare(cython.longlong, SPIN_NS)
 _COMMAND_SIZE = cython.declare(cython.int, COMMAND_SIZE)
 _FRAME_LEAST = cython.declare(cython.ulonglong, CANCEL_BYTES)
@@ -164,6 +168,7 @@ class Gateway:
             self.stages,
             self.tape,
             config.durability,
+            config.cancel_on_disconnect,
             config.outbound_max_bytes,
             wal_seq,
             event_seq,
@@ -206,9 +211,17 @@ class Gateway:
         """Let go of the bell: no turn is taken any more."""
         self.loop.remove_reader(self.eventfd)
 
-    def queued_bytes(self) -> int:
-        """Return the bytes that clients have not taken yet."""
-        return sum(session.queued_bytes for session in self.sessions.all())
+    def reap(self) -> int:
+        """Drop connections that have closed their side or linger too long.
+
+        Returns how many are left.
+        """
+        session: Session
+        now_ns: int64_t = mono_ns()
+        for session in self.sessions.all():
+            if session.lingering_ns:
+                self._reap(session, now_ns)
+        return len(self.sessions)
 
     def abort_all(self) -> None:
         """Drop every connection at once."""
@@ -310,13 +323,12 @@ class Gateway:
 
     def on_end_of_input(self, session: Session) -> None:
         """The peer will send no more."""
+        session.input_ended = True
         if session.residual_bytes and not session.closing:
             self._refuse(session, "it ended inside a frame")
-        elif session.stalled:
-            # Its last commands wait for room in the ring; _resume_session() finishes it.
-            session.input_ended = True
-        else:
+        elif not session.stalled:
             self._finish(session)
+        # Else its last commands wait for room in the ring; _resume_session() comes back here.
 
     def on_lost(self, session: Session) -> None:
         """The connection is gone: its orders stay or go by the configuration."""
@@ -445,6 +457,16 @@ class Gateway:
         self._push(cython.address(record))
 
     @cython.cfunc
+    def _reap(self, session: Session, now_ns: int64_t):
+        """Drop a connection that is closed on our side, once the peer has what it is owed."""
+        age_ns: int64_t = now_ns - session.lingering_ns
+        if session.queued_bytes == 0 and socket_unsent(session.fd) == 0:
+            if age_ns > _LINGER_NS:
+                session.transport.abort()
+        elif age_ns > self.slow_reader_ns:
+            self.outbound.cut(session, f"it did not take its last bytes for {age_ns / 1e9:.0f} s")
+
+    @cython.cfunc
     def _resume_stalled(self) -> cython.bint:
         """Send what waited for room in the command ring, in its order; True when any was sent."""
         ring: cython.pointer[Ring] = self.commands.ring
@@ -515,7 +537,7 @@ class Gateway:
         """Event loop: take one turn, and decide how to wait for the next."""
         now_ns: int64_t
         worked: cython.bint
-        if self.memory.shared.failed_errno:
+        if load_relaxed(cython.address(self.memory.shared.failed_errno)):
             self.armed = False
             self.on_failure(self.memory.shared.failed_errno)
             return
@@ -537,7 +559,9 @@ class Gateway:
             # What waits for room in the command ring needs no wake-up of its own: a ring that is
             # full has events to come.
             doorbell_arm(cython.address(self.memory.shared.gateway_bell))
-            if not self.outbound.has_work() and not self.memory.shared.failed_errno:
+            if not self.outbound.has_work() and not load_seq_cst(
+                cython.address(self.memory.shared.failed_errno)
+            ):
                 self.armed = False
                 self.sleeping = True
                 return
@@ -556,6 +580,9 @@ class Gateway:
                     session,
                     f"half a frame waited {(now_ns - session.residual_ns) / 1e9:.1f} s for its end",
                 )
+                continue
+            if session.lingering_ns:
+                self._reap(session, now_ns)
                 continue
             waiting = session.queued_bytes
             drained = session.bytes_out - waiting

@@ -18,8 +18,8 @@ import cython
 from cython.cimports.bourse.core.atomics import (
     cpu_relax,
     load_acquire,
+    load_seq_cst,
     store_relaxed,
-    store_release,
     store_seq_cst,
     yield_cpu,
 )
@@ -162,7 +162,7 @@ class JournalThread:
                 marked = True
         if not marked and not self._mark():
             return
-        store_release(cython.address(shared.journal_done), 1)
+        store_seq_cst(cython.address(shared.journal_done), 1)
         doorbell_ring(cython.address(shared.gateway_bell))
 
     @cython.cfunc
@@ -201,7 +201,7 @@ class JournalThread:
                 yield_cpu()
                 continue
             doorbell_arm(cython.address(shared.journal_bell))
-            if ring_ready_now(ring, self.head) == 0 and not load_acquire(
+            if ring_ready_now(ring, self.head) == 0 and not load_seq_cst(
                 cython.address(shared.matcher_done)
             ):
                 doorbell_sleep(

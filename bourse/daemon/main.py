@@ -195,10 +195,10 @@ class Daemon:
         """Give clients time to take what is queued for them, then drop the connections."""
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + self._config.shutdown_seconds
-        while gateway.queued_bytes() and loop.time() < deadline_s and not self._hurry.is_set():
-            await asyncio.sleep(0.01)
-        if gateway.queued_bytes():
-            self._log.warning("%d bytes were not taken by clients", gateway.queued_bytes())
+        while gateway.reap() and loop.time() < deadline_s and not self._hurry.is_set():
+            await asyncio.sleep(0.005)
+        if left := gateway.reap():
+            self._log.warning("the last answers of %d clients were not taken by them", left)
         gateway.abort_all()
         await asyncio.sleep(0)
 

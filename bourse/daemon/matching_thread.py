@@ -19,7 +19,7 @@ import cython
 from cython.cimports.bourse.core.atomics import (
     cpu_relax,
     store_relaxed,
-    store_release,
+    store_seq_cst,
     yield_cpu,
 )
 from cython.cimports.bourse.core.engine import Engine
@@ -163,7 +163,7 @@ class MatchingThread:
             if ready > cython.cast(uint64_t, _GROUP_MAX):
                 ready = _GROUP_MAX
             running = self._serve(ready)
-        store_release(cython.address(shared.matcher_done), 1)
+        store_seq_cst(cython.address(shared.matcher_done), 1)
         doorbell_ring(cython.address(shared.journal_bell))
         doorbell_ring(cython.address(shared.gateway_bell))
 

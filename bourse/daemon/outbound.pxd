@@ -19,6 +19,7 @@ cdef class Outbound:
     cdef StageRecorder stages
     cdef TradeTape tape
     cdef int durability
+    cdef bint cancels                   # a session's orders are cancelled when it ends
     cdef uint64_t max_bytes
     cdef uint64_t event_head
     cdef readonly uint64_t wal_seq      # last command that has passed the gate
@@ -32,7 +33,9 @@ cdef class Outbound:
     cdef uint64_t taker_order_id
     cdef uint64_t taker_side
     cdef int64_t taker_received_ns
-    cdef list operator_events           # its events when it is the operator's, else None
+    cdef list operator_events           # what its answer needs when it is the operator's, else None
+    cdef uint64_t operator_fills
+    cdef uint64_t operator_filled_lots
 
     cdef uint64_t turn(self) except? 0xFFFFFFFF
     cdef bint has_work(self) noexcept
@@ -42,6 +45,7 @@ cdef class Outbound:
     cdef begin_command(self, const Event *head, int64_t durable_ns)
     cdef route(self, const Event *event)
     cdef route_trade(self, const Event *event, Session maker)
+    cdef note_operator(self, const Event *event)
     cdef bookkeeping(self, const Event *event)
     cdef uint8_t *frame(self, Session session)
     cdef mark(self, Session session)

@@ -13,7 +13,7 @@ public number. Sequences are checked as they pass: a gap is a bug, and it is sai
 from __future__ import annotations
 
 import cython
-from cython.cimports.bourse.core.atomics import load_seq_cst
+from cython.cimports.bourse.core.atomics import load_relaxed, load_seq_cst
 from cython.cimports.bourse.core.records import Event
 from cython.cimports.bourse.core.ring import (
     Ring,
@@ -35,11 +35,11 @@ from bourse.domain import OPERATOR_SESSION_ID, CommandKind, Durability, EventKin
 
 TURN_EVENTS = 8192
 """Events of one turn at most: about half a megabyte, then sockets are looked at again."""
-OPERATOR_EVENTS_MAX = 1000
-"""Events of one operator's command that are kept for its answer."""
+OPERATOR_FILLS_MAX = 100
+"""Fills of one operator's order that its answer lists; all of them are added up."""
 
 _TURN_EVENTS = cython.declare(cython.ulonglong, TURN_EVENTS)
-_OPERATOR_EVENTS_MAX = cython.declare(cython.int, OPERATOR_EVENTS_MAX)
+_OPERATOR_FILLS_MAX = cython.declare(cython.ulonglong, OPERATOR_FILLS_MAX)
 _EVENT_SIZE = cython.declare(cython.int, EVENT_SIZE)
 _EVERYTHING = cython.declare(cython.ulonglong, 2**64 - 1)
 _MEMORY = cython.declare(cython.int, Durability.MEMORY)
@@ -73,13 +73,15 @@ class Outbound:
         stages: StageRecorder,
         tape: TradeTape,
         durability: cython.int,
+        cancels: cython.bint,
         max_bytes: cython.ulonglong,
         wal_seq: cython.ulonglong,
         event_seq: cython.ulonglong,
     ) -> None:
         """Begin after `wal_seq` and `event_seq`, the last ones of earlier runs.
 
-        `max_bytes`: a session with more than this waiting to be sent is cut off.
+        `cancels`: a session's orders are cancelled when it ends. `max_bytes`: a session with more
+        than this waiting to be sent is cut off.
         """
         self.log = log
         self.listener = listener
@@ -89,6 +91,7 @@ class Outbound:
         self.stages = stages
         self.tape = tape
         self.durability = durability
+        self.cancels = cancels
         self.max_bytes = max_bytes
         self.wal_seq = wal_seq
         self.event_seq = event_seq
@@ -111,7 +114,7 @@ class Outbound:
         # The gate first, then its time: a later sync's time may be told for an earlier one's
         # commands, never less.
         released = self.released()
-        durable_ns = self.memory.shared.durable_ns
+        durable_ns = load_relaxed(cython.address(self.memory.shared.durable_ns))
         end = start + min(ready, _TURN_EVENTS)
         self.stages.begin_turn()
         while self.event_head < end:
@@ -184,13 +187,17 @@ class Outbound:
         self.operator_events = None
         if head.command_kind == _SESSION_END:
             if self.taker is not None:
-                # All that it sent is answered: send() closes the connection after the last bytes.
+                # All that it sent is answered; what follows is the end of its orders, if those go
+                # with it.
                 self.taker.end_passed = True
+                self.taker.owed_orders = self.taker.open_orders if self.cancels else 0
                 self.mark(self.taker)
         elif head.session_id == _OPERATOR and (
             head.command_kind == _NEW_ORDER or head.command_kind == _CANCEL
         ):
             self.operator_events = [cython.cast(cython.p_char, head)[:_EVENT_SIZE]]
+            self.operator_fills = 0
+            self.operator_filled_lots = 0
 
     @cython.cfunc
     def route(self, event: cython.pointer[cython.const[Event]]):
@@ -202,8 +209,8 @@ class Outbound:
                 "gap in the events: %d follows %d; this is a bug", event.sequence, self.event_seq
             )
         self.event_seq = event.sequence
-        if self.operator_events is not None and len(self.operator_events) < _OPERATOR_EVENTS_MAX:
-            self.operator_events.append(cython.cast(cython.p_char, event)[:_EVENT_SIZE])
+        if self.operator_events is not None:
+            self.note_operator(event)
         if event.session_id == self.taker_session_id:
             session = self.taker
         else:
@@ -224,7 +231,22 @@ class Outbound:
             session.rejects += 1
         else:
             session.open_orders -= 1
+            if session.owed_orders:
+                session.owed_orders -= 1
         session.out_bytes += encode_done(out, event.client_order_id, event)
+
+    @cython.cfunc
+    def note_operator(self, event: cython.pointer[cython.const[Event]]):
+        """Keep what the answer to the operator's command is made of: its own end, and its fills."""
+        if event.kind == _TRADE:
+            self.operator_fills += 1
+            self.operator_filled_lots += event.qty_lots
+            if self.operator_fills > _OPERATOR_FILLS_MAX:
+                return
+        elif event.order_id != self.taker_order_id:
+            # A maker that was used up.
+            return
+        self.operator_events.append(cython.cast(cython.p_char, event)[:_EVENT_SIZE])
 
     @cython.cfunc
     def route_trade(self, event: cython.pointer[cython.const[Event]], maker: Session | None):
@@ -284,7 +306,7 @@ class Outbound:
             self.listener.on_depth_reply(event.order_id)
         elif event.kind == _FENCE:
             self.stages.pass_read()
-            self.listener.on_fence(self.operator_events or [])
+            self.listener.on_fence(self.operator_events or [], self.operator_filled_lots)
             self.operator_events = None
         elif event.kind == _SNAPSHOT_READY:
             self.listener.on_snapshot_ready()

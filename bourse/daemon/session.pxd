@@ -13,12 +13,14 @@ cdef class Session:
     # States, in the order in which they are left.
     cdef bint closing               # no more is read or decoded
     cdef bint end_sent              # SESSION_END is on its way
-    cdef bint end_passed            # SESSION_END has passed the gate: close after the last bytes
+    cdef bint end_passed            # SESSION_END has passed the gate
+    cdef int64_t owed_orders        # Dones that are still to come with it
+    cdef int64_t lingering_ns       # monotonic time since when our side is closed; 0 when it is not
+    cdef bint input_ended           # the peer will send no more
     # Why it is not read from.
     cdef bint read_paused           # it is not
     cdef bint write_paused          # the peer has not taken what is queued
     cdef bytes stalled              # received but not decoded: the command ring was full
-    cdef bint input_ended           # the peer will send no more, but something is stalled
     # Less than a frame, waiting for its end.
     cdef uint8_t residual[64]
     cdef int residual_bytes
@@ -44,6 +46,7 @@ cdef class Session:
 
     cdef uint8_t *room(self) noexcept
     cdef uint64_t send(self) except? 0xFFFFFFFF
+    cdef close_output(self)
     cdef void drop_output(self) noexcept
     cpdef pause_reading(self)
     cpdef resume_reading(self)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import cython
-from cython.cimports.bourse.daemon.shared import socket_send
+from cython.cimports.bourse.daemon.shared import mono_ns, socket_send
 from cython.cimports.libc.stdint import uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
 
@@ -75,6 +75,8 @@ class Session:
 
     def eof_received(self) -> bool:
         """Stay open for what the peer, who will send no more, is still owed."""
+        if self.lingering_ns:
+            return False
         self.owner.on_end_of_input(self)
         return True
 
@@ -86,7 +88,8 @@ class Session:
     def pause_writing(self) -> None:
         """Stop reading: the peer has not taken what is queued."""
         self.write_paused = True
-        self.pause_reading()
+        if not self.lingering_ns:
+            self.pause_reading()
 
     def resume_writing(self) -> None:
         """Read again: the peer has taken enough."""
@@ -161,10 +164,27 @@ class Session:
                 )
                 waiting = self.transport.get_write_buffer_size()
             self.drop_output()
-        if self.end_passed:
+        if self.end_passed and self.owed_orders == 0 and self.lingering_ns == 0:
+            self.close_output()
+        return waiting
+
+    @cython.cfunc
+    def close_output(self):
+        """Close our side after the last bytes; the connection ends when the peer closes its own.
+
+        Until then what the peer sends is read and thrown away: closing a socket that holds unread
+        bytes
+        resets the connection, and the peer's last answers would be lost with it.
+        """
+        self.lingering_ns = mono_ns()
+        if self.input_ended:
             # Closes once the queue is empty.
             self.transport.close()
-        return waiting
+            return
+        self.transport.write_eof()
+        if self.read_paused:
+            self.read_paused = False
+            self.transport.resume_reading()
 
     @cython.cfunc
     @cython.exceptval(check=False)

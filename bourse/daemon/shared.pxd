@@ -11,10 +11,16 @@ from bourse.core.records cimport DepthLevel, EngineState, InstrumentRecord, Orde
 cdef extern from * nogil:
     """
     #include <stdint.h>
+    #include <linux/sockios.h>
+    #include <sys/ioctl.h>
     #include <sys/socket.h>
     #include <sys/syscall.h>
     #include <unistd.h>
     #include <time.h>
+    static inline int bourse_unsent(int fd) {
+        int bytes = 0;
+        return ioctl(fd, SIOCOUTQ, &bytes) == 0 ? bytes : 0;
+    }
     static inline ssize_t bourse_send(int fd, const void *data, size_t size) {
         return send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
@@ -45,6 +51,7 @@ cdef extern from * nogil:
         return (int64_t) t.tv_sec * 1000000000 + t.tv_nsec;
     }
     """
+    int socket_unsent "bourse_unsent"(int fd)      # bytes that the peer's kernel has not acknowledged
     Py_ssize_t socket_send "bourse_send"(int fd, const void *data, size_t size)
     # Ask for the shortest time slice (0.1 ms): a thread that spins must not keep one that has work, such as
     # the one whose fdatasync has just returned, off the CPU for the scheduler's usual 3 ms.

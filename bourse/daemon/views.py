@@ -306,12 +306,17 @@ class Views:
     async def _operate(self, command: Command) -> messages.OrderResult:
         if self._gateway.stopping:
             raise AdminError(ErrorCode.SHUTTING_DOWN, "the daemon is shutting down")
-        events = await self._desk.operate(command)
-        return order_result(command, events)
+        return order_result(command, *await self._desk.operate(command))
 
 
-def order_result(command: Command, events: list[bytes]) -> messages.OrderResult:
-    """Say what became of an operator's command; `events` are its events, HEAD first."""
+def order_result(command: Command, events: list[bytes], filled_lots: int) -> messages.OrderResult:
+    """Say what became of an operator's command.
+
+    Args:
+        command: the order or cancel.
+        events: its events of 64 bytes, HEAD first; of the trades only the first ones.
+        filled_lots: what all its trades add up to.
+    """
     if not events:
         raise AdminError(ErrorCode.INTERNAL, "the command's events were lost")
     head, *rest = [dict(zip(_EVENT_FIELDS, EVENT.unpack(event), strict=True)) for event in events]
@@ -325,7 +330,6 @@ def order_result(command: Command, events: list[bytes]) -> messages.OrderResult:
         for event in rest
         if event["kind"] == EventKind.TRADE
     ]
-    filled_lots = sum(fill.qty_lots for fill in fills)
     order_id = head["order_id"] or command.order_id
     own_end = [
         event

@@ -104,7 +104,6 @@ def test_a_bad_frame_closes_its_sender_after_the_good_ones_are_answered(
     assert bystander.worst_seconds < 2.0
 
 
-@pytest.mark.xfail(reason="closing with unread input resets the connection and drops answers")
 def test_what_follows_a_bad_frame_is_not_read_and_does_not_lose_the_answers(
     daemon: Daemon,
 ) -> None:

@@ -75,7 +75,6 @@ def test_a_stop_under_load_answers_what_it_has_logged_and_exits_0(
     assert not daemon.admin_path.exists()
 
 
-@pytest.mark.xfail(reason="closing with unread input resets the connection and drops answers")
 def test_a_stop_delivers_what_is_owed_to_a_client_that_is_behind_with_reading(
     new_daemon: Callable[..., Daemon],
 ) -> None:
@@ -146,7 +145,7 @@ def test_a_second_signal_does_not_wait_for_a_client_that_does_not_read(
 
     assert code == 0
     assert time.monotonic() - started < 3.0
-    assert daemon.log_lines("were not taken by clients")
+    assert daemon.log_lines("were not taken by them")
     assert not LogView.of(daemon.data_dir).result.torn_tail
 
 
