@@ -49,6 +49,16 @@ DIGESTS_MAX = 8_192
 RATE_WINDOW_NS = 2_000_000_000
 
 
+BUCKETS = 36
+"""Powers of two that a stage's buckets count: up to a minute."""
+
+
+def buckets_of(stage: StageLatency) -> tuple[int, ...]:
+    """Return a stage's buckets, exactly BUCKETS of them, none negative."""
+    hits = [max(0, hits) for hits in stage.buckets[:BUCKETS]]
+    return tuple(hits + [0] * (BUCKETS - len(hits)))
+
+
 class Badge(Enum):
     """How far the numbers can be trusted."""
 
@@ -210,7 +220,7 @@ class Store:
         self._take("latency", latency)
         if self.latency_history.due(latency.mono_ns):
             self.latency_history.add(
-                {stage.stage: (stage.window.p99, tuple(stage.buckets)) for stage in latency.stages}
+                {stage.stage: (stage.window.p99, buckets_of(stage)) for stage in latency.stages}
             )
             self._dirty.add("history")
 

@@ -65,6 +65,7 @@ class Console(App[None]):
 
     TITLE = "bourse"
     ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False  # numbers that move cannot be marked; `p` saves them
     AUTO_FOCUS: ClassVar[str | None] = ""
     MODES: ClassVar[dict[str, Any]] = SCREENS
     DEFAULT_MODE = next(iter(SCREENS))

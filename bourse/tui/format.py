@@ -15,6 +15,7 @@ NOTHING = "–"
 """Shown where there is no value."""
 
 _UNITS_NS = ((1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "µs"), (1, "ns"))
+_YEAR_10000_NS = 253_402_300_800 * 1_000_000_000
 _UNITS_BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -86,7 +87,9 @@ def span(seconds: float) -> str:
 
 
 def clock(epoch_ns: int, milliseconds: bool = False) -> str:
-    """Return a time of day in UTC: 18:24:07, or 18:24:07.123."""
+    """Return a time of day in UTC: 18:24:07, or 18:24:07.123; dashes for a time no calendar has."""
+    if not 0 <= epoch_ns < _YEAR_10000_NS:
+        return "--:--:--.---" if milliseconds else "--:--:--"
     moment = datetime.fromtimestamp(epoch_ns // 1_000_000_000, UTC)
     text = f"{moment:%H:%M:%S}"
     return f"{text}.{epoch_ns // 1_000_000 % 1_000:03}" if milliseconds else text

@@ -223,6 +223,16 @@ def test_a_real_daemon_is_watched_snapshotted_replayed_killed_and_watched_again(
                 assert any("equal the live ones" in toast for toast in toasts(app))
                 digest = app.store.depth.state_digest
 
+                os.kill(daemon.process.pid, signal.SIGSTOP)  # half dead: connected, silent
+                await until(pilot, lambda: app.store.badge()[0] is Badge.STALE, 5.0)
+                await pilot.press("down")  # keys answer all the same
+                app.paint()
+                await pilot.pause()
+                assert "STALE 3 s" in text_of(app)
+                assert "P99 decoded" in text_of(app)
+                os.kill(daemon.process.pid, signal.SIGCONT)
+                await until(pilot, lambda: app.store.is_live, 2.0)
+
                 os.kill(daemon.process.pid, signal.SIGKILL)
                 await until(pilot, lambda: app.store.badge()[0] is Badge.RECONNECTING, 3.0)
                 daemon.stop()

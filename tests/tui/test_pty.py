@@ -128,9 +128,9 @@ def test_bytes_that_are_no_text_do_not_end_it_and_resizes_neither(terminal: Term
 
 
 def test_with_nothing_new_it_writes_nothing(terminal: Terminal) -> None:
-    terminal.read(2.0)
+    terminal.read(1.0)
 
-    assert terminal.read(2.0) == b""
+    assert terminal.read(1.2) == b""
 
 
 def test_no_color_means_no_colour(nobody: Path) -> None:

@@ -43,7 +43,7 @@ def heat_rows(state: ConsoleState, width: int, height: int) -> list[Row]:
         row.append((" " * (cells - len(columns)), "text"))
         run, run_step = "", -1
         for column in columns:
-            step = step_of(column[index] if index < len(column) else 0, most)
+            step = step_of(column[index], most)
             if step != run_step and run:
                 row.append((run, TONES[run_step]))
                 run = ""

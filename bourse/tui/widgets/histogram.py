@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from bourse.admin.messages import StageLatency
+from bourse.admin.store import buckets_of
 from bourse.tui import glyphs
 from bourse.tui.format import bucket, clean, count, duration
 from bourse.tui.line import Cell, LineView, Row, exactly, panel
@@ -52,16 +53,17 @@ def marks_of(stage: StageLatency) -> dict[int, str]:
 
 def histogram_rows(stage: StageLatency, width: int, height: int) -> list[Row]:
     """Return the picture in exactly `height` rows."""
-    total = sum(stage.buckets)
+    buckets = buckets_of(stage)
+    total = sum(buckets)
     if total == 0:
         words = exactly(((" nothing measured in this window", "dim"),), width)
         return [exactly((), width)] * (height // 2) + [words]
-    low, high = span_of(stage.buckets, height)
+    low, high = span_of(buckets, height)
     marks = marks_of(stage)
     with_share = width >= LABEL_CELLS + SHARE_CELLS + MARK_CELLS + 9
     bar_cells = width - LABEL_CELLS - 2 - MARK_CELLS - (SHARE_CELLS if with_share else 0)
-    shown = {index: stage.buckets[index] for index in range(low, min(high + 1, 36))}
-    below = sum(stage.buckets[:low])
+    shown = {index: buckets[index] for index in range(low, min(high + 1, 36))}
+    below = sum(buckets[:low])
     if below:
         shown[low] += below
     most = max(shown.values())

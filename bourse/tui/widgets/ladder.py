@@ -170,7 +170,7 @@ def ladder_rows(depth: Depth, width: int, height: int) -> list[Row]:
     columns = columns_for(depth, shown, width)
 
     asks, bids = depth.asks[:asks_shown], depth.bids[:bids_shown]
-    most = max(level.qty_lots for level in asks + bids) if asks or bids else 1
+    most = max([1, *(level.qty_lots for level in asks + bids)])
     totals: list[list[int]] = []
     for side in (asks, bids):
         running, sums = 0, []

@@ -14,6 +14,7 @@ from math import sqrt
 from typing import ClassVar
 
 from bourse.admin.messages import Latency, StageLatency
+from bourse.admin.store import buckets_of
 from bourse.tui import glyphs
 from bourse.tui.format import NOTHING, bucket, count, duration_parts, foreign_stage
 from bourse.tui.line import Cell, LineView, Row, exactly, panel
@@ -55,7 +56,7 @@ def shape(buckets: Sequence[int], low: int, high: int) -> str:
         return " " * (high - low + 1)
     steps = []
     for index in range(low, high + 1):
-        hits = buckets[index] if index < len(buckets) else 0
+        hits = buckets[index]
         step = round(sqrt(hits / most) * 8) if hits else 0
         steps.append(glyphs.UP_EIGHTHS[max(1, step) if hits else 0])
     return "".join(steps)
@@ -63,7 +64,9 @@ def shape(buckets: Sequence[int], low: int, high: int) -> str:
 
 def axis_for(latency: Latency, cells: int) -> tuple[int, int]:
     """Return the first and last bucket to picture: what all stages need, at most `cells`."""
-    used = [index for stage in latency.stages for index, hits in enumerate(stage.buckets) if hits]
+    used = [
+        index for stage in latency.stages for index, hits in enumerate(buckets_of(stage)) if hits
+    ]
     low, high = (min(used), max(used)) if used else (8, 8 + cells - 1)
     # A steady axis: it starts at a multiple of two and is as long as there is room.
     low = max(0, min(low, 36 - cells))
@@ -115,7 +118,7 @@ def stage_rows(latency: Latency, chosen: str, width: int, height: int) -> list[R
             cells += value_cells(getattr(window, column), window.count > 0, warn, is_chosen, value)
         cells.append((" !" if warn else "  ", "warning"))
         if picture:
-            line = shape(stage.buckets, low, high)
+            line = shape(buckets_of(stage), low, high)
             cells.append((f" {line}", "chart-latency" if is_chosen else "accent"))
         ground = "/chosen" if is_chosen else ""
         rows.append(tuple((text, token + ground) for text, token in exactly(cells, width)))

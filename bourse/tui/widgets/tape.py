@@ -19,7 +19,7 @@ def tape_rows(trades: Sequence[Trade], width: int) -> list[Row]:
         return [exactly(((" no trades yet", "dim"),), width)]
     price_width = max(7, *(len(count(trade.price_ticks)) for trade in trades))
     qty_width = max(5, *(len(count(trade.qty_lots)) for trade in trades))
-    most = max(trade.qty_lots for trade in trades)
+    most = max(1, *(trade.qty_lots for trade in trades))
     with_milliseconds = width >= 12 + 4 + price_width + 1 + qty_width + 1
     bar_width = width - (12 if with_milliseconds else 8) - 4 - price_width - 2 - qty_width - 3
     rows = []
