@@ -199,18 +199,17 @@ def test_a_corrupt_log_is_refused_and_named(place: Place, banner: dict[str, Any]
         assert str(log) in result.stderr
 
 
-def test_foreground_prints_a_banner_and_ends_on_sigterm_with_0(place: Place) -> None:
+def test_foreground_prints_a_banner_and_ends_on_sigterm_with_0(place: Place, spawn: Any) -> None:
     command = [sys.executable, "-m", "bourse", "daemon", "start", "--data", str(place.data)]
     command += ["--listen", "127.0.0.1:0", "--admin", str(place.admin), "--poll", "block"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        assert process.stdout
-        text = ""
-        while "pid" not in text:
-            text += process.stdout.readline()
-        process.send_signal(signal.SIGTERM)
-        _, log = process.communicate(timeout=30)
+    process = spawn(command)
+    text = ""
+    while "pid" not in text:
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        text += line
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=30)
 
     assert process.returncode == 0, log
     for word in ("127.0.0.1:", str(place.admin), str(place.data), "fsync", "block", "recovered"):
@@ -300,18 +299,16 @@ def test_a_running_daemon_is_measured_with_connect(place: Place, banner: dict[st
     assert is_sentence(wrong)
 
 
-def test_ctrl_c_during_a_benchmark_leaves_nothing_behind(place: Place) -> None:
+def test_ctrl_c_during_a_benchmark_leaves_nothing_behind(place: Place, spawn: Any) -> None:
     command = [sys.executable, "-m", "bourse", "bench", "rtt", "--samples", "10000000"]
     command += ["--durability", "memory", "--data", str(place.admin.parent)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT
-    ) as process:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline and not list(place.admin.parent.glob("*/log")):
-            time.sleep(0.05)
-        time.sleep(1.0)
-        process.send_signal(signal.SIGINT)
-        _, complaint = process.communicate(timeout=30)
+    process = spawn(command)
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline and not list(place.admin.parent.glob("*/log")):
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=30)
 
     assert process.returncode == 130
     assert "Traceback" not in complaint

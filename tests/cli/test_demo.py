@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,14 @@ def wait_until_gone(data: Path) -> None:
     while processes_on(data) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert processes_on(data) == []
+
+
+def wait_for_daemon(data: Path) -> None:
+    """Wait until the daemon of a demo owns the directory."""
+    deadline = time.monotonic() + 30
+    while not (data / "lock").exists():
+        assert time.monotonic() < deadline, "no daemon started"
+        time.sleep(0.05)
 
 
 def headless(
@@ -106,17 +115,15 @@ def test_without_a_terminal_it_runs_headless_and_says_so(
 
 
 def test_two_demos_do_not_share_a_directory(
-    short_tmp_path: Path, environment: dict[str, str]
+    short_tmp_path: Path, environment: dict[str, str], spawn: Any
 ) -> None:
     data = short_tmp_path / "d"
     command = [*DEMO, "--data", str(data), "--headless", "--seconds", "20"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=ROOT, env=environment) as first:
-        deadline = time.monotonic() + 30
-        while not (data / "lock").exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        second = headless(data, environment)
-        first.send_signal(signal.SIGINT)
-        output, _ = first.communicate(timeout=60)
+    first = spawn(command, env=environment)
+    wait_for_daemon(data)
+    second = headless(data, environment)
+    first.send_signal(signal.SIGINT)
+    output, _ = first.communicate(timeout=60)
 
     assert second.returncode == 4
     assert second.stderr.count("\n") == 1
@@ -126,20 +133,17 @@ def test_two_demos_do_not_share_a_directory(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_killed_demo_takes_its_processes_along(
-    short_tmp_path: Path, environment: dict[str, str], number: signal.Signals
+    short_tmp_path: Path, environment: dict[str, str], number: signal.Signals, spawn: Any
 ) -> None:
     data = short_tmp_path / "d"
     command = [*DEMO, "--data", str(data), "--headless", "--seconds", "30"]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT, env=environment
-    ) as process:
-        deadline = time.monotonic() + 30
-        while len(processes_on(data)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
-        time.sleep(0.5)
-        process.send_signal(number)
-        process.communicate(timeout=60)
+    process = spawn(command, env=environment)
+    wait_for_daemon(data)
+    time.sleep(0.5)
 
+    process.send_signal(number)
+
+    process.communicate(timeout=60)
     wait_until_gone(data)
 
 
