@@ -4,7 +4,9 @@ PY := .venv/bin/python
 DEMO_FLAGS ?=
 TEST_FLAGS ?=
 
-.PHONY: help setup build lint format test demo bench clean distclean
+ROUNDS ?= 10
+
+.PHONY: help setup build lint format test torture fuzz demo bench clean distclean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -28,6 +30,12 @@ format: setup ## let ruff rewrite the sources
 
 test: lint ## set up, lint, and run the whole test suite; TEST_FLAGS go to pytest
 	@$(PY) -m pytest --durations=10 $(TEST_FLAGS)
+
+torture: setup ## kill -9, disk errors, slow readers and bad input, ROUNDS times as long (10)
+	@ROUNDS=$(ROUNDS) $(PY) -m pytest --timeout 7200 tests/integration $(TEST_FLAGS)
+
+fuzz: setup ## random commands against the model, random bytes against the codecs, ROUNDS times (10)
+	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; $(PY) -m pytest -q tests/matching tests/protocol tests/unit $(TEST_FLAGS) || exit 1; done
 
 demo: setup ## an exchange with a synthetic market and the console; DEMO_FLAGS="--headless --seconds 10"
 	@exec .venv/bin/bourse demo --data demo-data $(DEMO_FLAGS)
