@@ -246,7 +246,7 @@ class Connection:
         except msgspec.ValidationError as error:
             await self._error(None, ErrorCode.INVALID_REQUEST, str(error))
             return
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             await self._error(None, ErrorCode.PARSE, str(error))
             return
         try:
@@ -361,5 +361,5 @@ def decode_params(method: str, raw: msgspec.Raw) -> Any:
         raise AdminError(ErrorCode.METHOD_NOT_FOUND, f"no method {method!r}")
     try:
         return msgspec.json.decode(raw or b"{}", type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise AdminError(ErrorCode.INVALID_PARAMS, f"{method}: {error}") from error
