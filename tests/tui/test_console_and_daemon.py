@@ -28,7 +28,7 @@ from tests.admin.fake_daemon import FakeDaemon
 from tests.tui.test_pilot import toasts
 
 
-async def until(pilot, condition: Callable[[], object], seconds: float = 5.0) -> None:
+async def until(pilot, condition: Callable[[], object], seconds: float = 10.0) -> None:
     """Let the app go on until something is so."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -60,20 +60,20 @@ def test_the_console_waits_for_a_daemon_and_follows_its_restarts(tmp_path: Path)
             assert "no such socket" in text_of(app).replace("\n", " ")
 
             await daemon.start()
-            await until(pilot, lambda: app.store.is_live, 2.0)
+            await until(pilot, lambda: app.store.is_live)
             app.paint()
             await pilot.pause()
             assert "LIVE" in text_of(app)
             assert "BOOK ACME" in text_of(app)
 
             await daemon.stop()
-            await until(pilot, lambda: app.store.badge()[0] is Badge.RECONNECTING, 3.0)
+            await until(pilot, lambda: app.store.badge()[0] is Badge.RECONNECTING)
             app.paint()
             await pilot.pause()
             assert "BOOK ACME ~" in text_of(app)
 
             await daemon.start()
-            await until(pilot, lambda: app.store.is_live, 2.0)
+            await until(pilot, lambda: app.store.is_live)
             assert toasts(app)[-1] == "Connected again."
         await daemon.stop()
 
@@ -224,20 +224,20 @@ def test_a_real_daemon_is_watched_snapshotted_replayed_killed_and_watched_again(
                 digest = app.store.depth.state_digest
 
                 os.kill(daemon.process.pid, signal.SIGSTOP)  # half dead: connected, silent
-                await until(pilot, lambda: app.store.badge()[0] is Badge.STALE, 5.0)
+                await until(pilot, lambda: app.store.badge()[0] is Badge.STALE)
                 await pilot.press("down")  # keys answer all the same
                 app.paint()
                 await pilot.pause()
                 assert "STALE 3 s" in text_of(app)
                 assert "P99 decoded" in text_of(app)
                 os.kill(daemon.process.pid, signal.SIGCONT)
-                await until(pilot, lambda: app.store.is_live, 2.0)
+                await until(pilot, lambda: app.store.is_live)
 
                 os.kill(daemon.process.pid, signal.SIGKILL)
-                await until(pilot, lambda: app.store.badge()[0] is Badge.RECONNECTING, 3.0)
+                await until(pilot, lambda: app.store.badge()[0] is Badge.RECONNECTING)
                 daemon.stop()
                 daemon = await asyncio.to_thread(start_daemon, short_path)
-                await until(pilot, lambda: app.store.is_live, 3.0)
+                await until(pilot, lambda: app.store.is_live)
                 await until(pilot, lambda: app.store.status.pid == daemon.process.pid)
                 await until(pilot, lambda: app.store.depth.state_digest == digest)
                 await pilot.resize_terminal(80, 24)
