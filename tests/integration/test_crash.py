@@ -20,9 +20,9 @@ from tests.integration.harness import (
     request_key,
 )
 
-KILLS = 24
+KILLS = 22
 CLIENTS = 4
-LOAD_SECONDS_MAX = 0.12
+LOAD_SECONDS_MAX = 0.08
 """The kill comes at a random moment within so much load."""
 
 
@@ -117,7 +117,7 @@ def test_kill_during_start_up_and_recovery_changes_nothing(
     clients = {daemon.session_of(client): (client, Orders(rng))}
     load_until_killed(daemon, rng, clients, 0.1)
     before = LogView.of(daemon.data_dir)
-    for _ in range(10 * ROUNDS):
+    for _ in range(6 * ROUNDS):
         daemon.spawn()
         time.sleep(rng.uniform(0.1, 0.45))
         daemon.kill()
@@ -136,7 +136,7 @@ def test_kill_right_after_the_first_start_leaves_a_directory_that_starts(
     new_daemon: Callable[..., Daemon],
 ) -> None:
     rng = random.Random(5)
-    for _ in range(4 * ROUNDS):
+    for _ in range(3 * ROUNDS):
         daemon = new_daemon()
         daemon.spawn()
         time.sleep(rng.uniform(0.15, 0.4))

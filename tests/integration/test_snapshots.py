@@ -159,7 +159,7 @@ def test_a_kill_around_a_snapshot_leaves_the_old_or_the_new_one(
 ) -> None:
     rng = random.Random(8)
     daemon = new_daemon(poll="adaptive")
-    for number in range(6 * ROUNDS):
+    for number in range(4 * ROUNDS):
         daemon.start()
 
         def take(daemon: Daemon = daemon) -> None:
