@@ -400,15 +400,7 @@ def test_the_operator_learns_why_an_order_did_not_rest(
     assert not result.resting
 
 
-@pytest.mark.parametrize(
-    "makers",
-    [
-        100,
-        pytest.param(
-            3_000, marks=pytest.mark.xfail(reason="only the first 1,000 events are looked at")
-        ),
-    ],
-)
+@pytest.mark.parametrize("makers", [100, 3_000])
 def test_the_operators_sweep_of_a_deep_book_is_told_whole(daemon: Daemon, makers: int) -> None:
     client = daemon.connect()
     client.send(*[sell(n, 1, 10**7) for n in range(1, makers + 1)])
