@@ -75,6 +75,50 @@ class EngineAgainstModel(RuleBasedStateMachine):
         )
 
     @rule(
+        side=SIDES,
+        t=st.sampled_from([OrderType.FOK, OrderType.FOK, OrderType.IOC, OrderType.LIMIT]),
+        makers=st.integers(1, 6),
+        more=st.integers(-1, 1),
+        w=WINDOWS,
+    )
+    def sweep(self, side: int, t: int, makers: int, more: int, w: int) -> None:
+        """Take the first makers exactly, or one lot less or more, at the last one's price."""
+        other = Side.SELL if side == Side.BUY else Side.BUY
+        taken = self.pair.model.queue(1, other)[:makers]
+        lots = sum(maker.leaves for maker in taken) + more
+        if taken and lots <= U64_MAX:
+            self.order(
+                w,
+                instrument_id=1,
+                session_id=4,
+                client_order_id=2**40,
+                side=side,
+                order_type=t,
+                price_ticks=taken[-1].price,
+                qty_lots=lots,
+            )
+
+    @rule(side=SIDES, room=st.integers(-1, 1))
+    def fill_level_up(self, side: int, room: int) -> None:
+        """Bring the best level's total to the top of the range, or just below or past it."""
+        queue = self.pair.model.queue(1, side)
+        if not queue:
+            return
+        price = queue[0].price
+        lots = sum(order.leaves for order in queue if order.price == price)
+        if 0 <= U64_MAX - lots + room <= U64_MAX:
+            self.order(
+                1,
+                instrument_id=1,
+                session_id=3,
+                client_order_id=2**41,
+                side=side,
+                order_type=OrderType.LIMIT,
+                price_ticks=price,
+                qty_lots=U64_MAX - lots + room,
+            )
+
+    @rule(
         instrument=st.sampled_from([0, 1, 2, 3, 2**32 - 1]),
         s=st.sampled_from([0, 1, 2, 3, 2**32 - 1]),
         side=st.integers(0, 3),
