@@ -111,7 +111,7 @@ cdef struct Order:                  # 64 bytes, one cache line: a live order, or
     uint64_t client_order_id
     uint64_t leaves_lots            # open quantity; 0: the slot is free
     uint64_t qty_lots               # total quantity
-    uint64_t place                  # priority << 8 | order type
+    uint64_t place                  # priority << 8 | order type; 2**56 priorities last 200 years at 10 million a second
     uint32_t level
     uint32_t next                   # younger order of the level's queue; of a free slot: the next free one
     uint32_t prev                   # older order of the queue

@@ -81,6 +81,13 @@ def test_vectors_of_the_specification_hold() -> None:
     assert found == expected
 
 
+def test_every_reason_is_in_the_specification() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "matching.md").read_text()
+
+    for reason in Reason:
+        assert f"| {reason.value} | {reason.name} | {reason.sentence} |" in page
+
+
 def test_state_digest_forgets_how_the_book_came_about_but_not_its_queue() -> None:
     first, second = ready_engine(), ready_engine()
     empty = first.state_digest
