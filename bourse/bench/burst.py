@@ -15,8 +15,6 @@ from bourse.bench.results import Result
 from bourse.bench.run import Options, connect, drive, finish, target
 from bourse.errors import UsageError
 
-DEFAULT_SAMPLES = 200_000
-
 
 def run(options: Options) -> Result:
     """Measure; see the module's text. `options.samples` counts orders.
