@@ -186,3 +186,21 @@ def test_a_tiny_pipeline_stops_in_order_while_it_is_full(
     owed = log.frames()
     for session, client in zip(sessions, clients, strict=True):
         assert bytes(client.received) == packed(owed[session])
+
+
+def test_one_order_that_sweeps_more_than_a_turn_encodes_is_told_whole(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    daemon = new_daemon(poll="adaptive").start()
+    maker, taker = daemon.connect(), daemon.connect()
+    count = 20_000
+    maker.send_bytes(b"".join(sell(n, 1, n % 10).pack() for n in range(1, count + 1)))
+    maker.receive(count)
+    maker.finish_sending()
+    maker.read_to_end()
+
+    answers = taker.ask(buy(1, count + 1, 9), answers=count + 1)
+
+    assert sum(trade.qty for trade in answers if isinstance(trade, Trade)) == count
+    assert daemon.settled().live_orders == 1
+    assert daemon.stop() == 0

@@ -203,7 +203,7 @@ def test_random_bytes_harm_nobody_else(daemon: Daemon) -> None:
     bystander = Bystander(daemon)
     frames = list(BAD_FRAMES.values())
     senders = []
-    for number in range(400 * ROUNDS):
+    for number in range(1_500 * ROUNDS):
         client = daemon.connect()
         kind = rng.randrange(4)
         if kind == 0:
@@ -249,3 +249,27 @@ def test_many_bad_connections_at_once_are_all_closed(daemon: Daemon) -> None:
 
     assert all(len(closed_lines(daemon, client)) == 1 for client in bad)
     assert bystander.worst_seconds < 2.0
+
+
+def test_a_client_that_sends_on_for_ever_after_a_bad_frame_is_dropped(daemon: Daemon) -> None:
+    client = daemon.connect()
+    client.send_bytes(GOOD + BAD_FRAMES["version 0"])
+
+    def feed() -> None:
+        if not client.ended and len(client.outgoing) < 65_536:
+            client.queue(GOOD * 1_000)
+
+    # It hears the end of what it is owed, and sends on.
+    pump([client], lambda: daemon.call("status").connections == 0, 10.0, on_pass=feed)
+
+    assert len(closed_lines(daemon, client)) == 1
+    assert client.parse()[0].id == 1
+
+
+def test_a_client_that_stays_silent_after_a_bad_frame_is_dropped(daemon: Daemon) -> None:
+    client = daemon.connect()
+    client.send_bytes(GOOD + BAD_FRAMES["type 0"])
+
+    wait_until(lambda: daemon.call("status").connections == 0, 10.0)
+
+    assert len(closed_lines(daemon, client)) == 1

@@ -20,7 +20,7 @@ from tests.integration.harness import (
     request_key,
 )
 
-KILLS = 22
+KILLS = {"fsync": 20, "async": 4}
 CLIENTS = 4
 LOAD_SECONDS_MAX = 0.08
 """The kill comes at a random moment within so much load."""
@@ -57,16 +57,18 @@ def check_clients(log: LogView, clients: dict[int, tuple[Client, Orders]]) -> No
         assert sent[: len(found)] == found, session_id
 
 
+@pytest.mark.parametrize("durability", KILLS)
 def test_kill_at_any_moment_under_load_loses_and_repeats_nothing(
-    new_daemon: Callable[..., Daemon],
+    new_daemon: Callable[..., Daemon], durability: str
 ) -> None:
+    """What policy async has acknowledged is with the kernel, which outlives the process."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    daemon = new_daemon(poll="adaptive", journal_ring_count=1024)
+    daemon = new_daemon(poll="adaptive", durability=durability, journal_ring_count=1024)
     rng = random.Random(seed)
     acknowledged_bytes = 0
     log: LogView | None = None
-    for _ in range(KILLS * ROUNDS):
+    for _ in range(KILLS[durability] * ROUNDS):
         daemon.start()
         clients: dict[int, tuple[Client, Orders]] = {}
         for _ in range(CLIENTS):

@@ -1,7 +1,10 @@
 """Clients that read late, slowly or never: they wait or are cut off, and nobody else notices."""
 
+import contextlib
 import time
 from collections.abc import Callable
+
+import pytest
 
 from bourse.protocol.messages import Accepted, Done
 from tests.integration.harness import (
@@ -124,20 +127,34 @@ def test_a_client_that_lets_too_much_pile_up_is_cut_off(new_daemon: Callable[...
     assert daemon.stop() == 0
 
 
-def test_a_slow_but_steady_reader_is_not_cut_off(new_daemon: Callable[..., Daemon]) -> None:
-    daemon = new_daemon(poll="block", durability="memory", slow_reader_seconds=1.0).start()
-    client = never_reads(daemon, 60_000)
-    pump([client], lambda: not client.outgoing or daemon.call("status").commands == 60_000)
-    until = time.monotonic() + 3.0
-    while time.monotonic() < until:
-        client.read_some()
-        time.sleep(0.3)
+@pytest.mark.xfail(reason="progress is looked for in the daemon's queue alone")
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_slow_but_steady_reader_is_not_cut_off(
+    new_daemon: Callable[..., Daemon], ends: bool
+) -> None:
+    # More is owed than sockets hold, so that the daemon itself keeps some of it for seconds.
+    daemon = new_daemon(
+        poll="block",
+        durability="memory",
+        slow_reader_seconds=1.0,
+        outbound_high_water_bytes=32 << 20,
+    ).start()
+    orders = 300_000
+    client = never_reads(daemon, orders)
+    pump([client], lambda: not client.outgoing)
+    if ends:
+        client.finish_sending()
+    started = time.monotonic()
+    while time.monotonic() < started + 4.0:
+        with contextlib.suppress(BlockingIOError):
+            client.received += client.socket.recv(60_000)
+        time.sleep(0.05)
     client.reads = True
 
-    pump([client], lambda: len(client.received) >= 31 * 60_000)
+    pump([client], lambda: len(client.received) >= 31 * orders or bool(client.ended))
 
-    assert daemon.call("status").slow_reader_cuts == 0
-    assert [e.id for e in client.parse()] == list(range(1, 60_001))
+    assert daemon.call("status").slow_reader_cuts == 0, daemon.log()
+    assert len(client.received) == 31 * orders
 
 
 def test_a_connection_beyond_the_limit_is_refused_and_room_is_given_again(

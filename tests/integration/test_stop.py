@@ -112,7 +112,7 @@ def test_a_stop_without_clients_leaves_a_clean_log_and_no_socket(
 
 
 @pytest.mark.parametrize("poll", ["block", "adaptive", "busy"])
-def test_an_idle_daemon_stops_at_once(new_daemon: Callable[..., Daemon], poll: str) -> None:
+def test_an_idle_daemon_stops_soon(new_daemon: Callable[..., Daemon], poll: str) -> None:
     daemon = new_daemon(poll=poll).start()
     for _ in range(10):
         daemon.connect()
@@ -122,7 +122,8 @@ def test_an_idle_daemon_stops_at_once(new_daemon: Callable[..., Daemon], poll: s
 
     assert daemon.stop() == 0
 
-    assert time.monotonic() - started < 2.0
+    # Clients that do not close their side are given a second.
+    assert time.monotonic() - started < 4.0
 
 
 def test_a_second_signal_does_not_wait_for_a_client_that_does_not_read(
