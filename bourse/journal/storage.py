@@ -317,7 +317,8 @@ class DataLock:
 
     The lock goes with the process, however it ends; the descriptor is not inherited. The pid in the
     file is for people: nobody decides anything by it. A lock on a file that no longer has the name
-    (unlinked, replaced) counts for nothing, so the inode is compared after locking.
+    (unlinked, replaced) counts for nothing, so the inode is compared after locking. The directory
+    is locked as well: somebody who removes a "stale" lock file lets no second daemon in.
     """
 
     def __init__(self, data_dir: Path) -> None:
@@ -325,6 +326,7 @@ class DataLock:
         self.data_dir = data_dir
         self.path = data_dir / LOCK_NAME
         self.fd = -1
+        self._directory_fd = -1
 
     def acquire(self) -> None:
         """Own the directory, which is made if it is missing.
@@ -347,6 +349,7 @@ class DataLock:
             try:
                 self._lock(fd)
                 if self._is_named(fd):
+                    self._lock_directory()
                     self.fd = fd
             finally:
                 if self.fd != fd:
@@ -368,6 +371,22 @@ class DataLock:
                 "stop that one first, or choose another directory with --data."
             ) from error
 
+    def _lock_directory(self) -> None:
+        """Lock the directory itself, where its file system can (NFS cannot)."""
+        fd = os.open(self.data_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(fd)
+            if error.errno == errno.EWOULDBLOCK:
+                raise OwnershipError(
+                    f"the data directory {self.data_dir} is in use by another daemon, whose lock "
+                    "file was removed; stop that one first, or choose another directory with "
+                    "--data."
+                ) from error
+        else:
+            self._directory_fd = fd
+
     def _is_named(self, fd: int) -> bool:
         try:
             named = self.path.lstat()
@@ -382,9 +401,11 @@ class DataLock:
 
     def release(self) -> None:
         """Give the directory up; the file stays, for the next to lock."""
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
+        # The file last: whoever has it finds the directory free.
+        for fd in (self._directory_fd, self.fd):
+            if fd >= 0:
+                os.close(fd)
+        self._directory_fd = self.fd = -1
 
     def __enter__(self) -> DataLock:
         """Own the directory."""

@@ -102,6 +102,23 @@ def test_a_second_daemon_on_a_data_directory_is_refused_and_the_first_trades_on(
     assert LogView.of(first.data_dir).result.resting_orders == 2
 
 
+def test_removing_the_lock_file_of_a_live_daemon_lets_no_second_one_in(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    first = new_daemon().start()
+    client = first.connect()
+    client.ask(buy(1), answers=1)
+    (first.data_dir / "lock").unlink()
+    second = new_daemon(data=str(first.data_dir))
+
+    refusal(second, 4, str(first.data_dir), "--data")
+
+    client.ask(buy(2), answers=1)
+    assert first.stop() == 0
+    assert LogView.of(first.data_dir).result.resting_orders == 2
+    assert second.start().stop() == 0
+
+
 def test_of_two_daemons_that_start_at_once_one_serves(new_daemon: Callable[..., Daemon]) -> None:
     first = new_daemon()
     second = new_daemon(data=str(first.data_dir))

@@ -67,14 +67,15 @@ def test_what_the_file_says_decides_nothing(tmp_path, text):
         assert lock.is_held()
 
 
-def test_unlinked_lock_is_noticed(tmp_path):
+def test_unlinked_lock_is_noticed_and_lets_nobody_in(tmp_path):
     with DataLock(tmp_path) as lock:
         lock.path.unlink()
         assert not lock.is_held()
-        # A second owner locks the new file; the first can tell that it lost the name.
-        with DataLock(tmp_path) as second:
-            assert second.is_held()
-            assert not lock.is_held()
+        for _ in range(2):
+            with pytest.raises(OwnershipError, match="lock file was removed"):
+                DataLock(tmp_path).acquire()
+    with DataLock(tmp_path) as second:
+        assert second.is_held()
 
 
 def test_lock_taken_on_a_replaced_file_is_taken_again(tmp_path, monkeypatch):
