@@ -163,3 +163,17 @@ def test_the_console_opens_and_leaves_nothing_behind(
     assert "replay_equal" in screen
     assert "Traceback" not in screen
     wait_until_gone(data)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_console_that_is_killed_takes_the_exchange_along(
+    short_tmp_path: Path, environment: dict[str, str], number: signal.Signals
+) -> None:
+    data = short_tmp_path / "d"
+    with terminal([*DEMO, "--data", str(data)], ROOT, environment) as child:
+        child.read_until(b"BOURSE", 60)
+        child.process.send_signal(number)
+        child.wait()
+
+    assert "Traceback" not in child.screen.decode(errors="replace")
+    wait_until_gone(data)
