@@ -29,6 +29,7 @@ format: setup ## let ruff rewrite the sources
 	@$(PY) -m ruff format .
 
 test: lint ## set up, lint, and run the whole test suite; TEST_FLAGS go to pytest
+	@tools/setup.sh test
 	@$(PY) -m pytest --durations=10 $(TEST_FLAGS)
 
 torture: setup ## kill -9, disk errors, slow readers and bad input, ROUNDS times as long (10)

@@ -3,6 +3,7 @@
 #
 # Done once: a stamp in .venv remembers pyproject.toml, and only a change of it installs again.
 # Missing system packages are installed only as root and only where apt-get is; else they are named.
+# `tools/setup.sh test` also wants what only tests use; a test whose tool is missing is skipped.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -31,6 +32,7 @@ sys.exit(not (pathlib.Path(sysconfig.get_paths()["include"]) / "Python.h").exist
 has_compiler() { [ -n "${CC:-}" ] || command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null; }
 
 missing() {
+    [ "$purpose" != test ] || command -v spin >/dev/null || echo spin
     python=$(find_python)
     if [ -z "$python" ]; then
         has_compiler || echo gcc libc6-dev
@@ -42,6 +44,7 @@ missing() {
     has_compiler || echo gcc libc6-dev
 }
 
+purpose=${1:-work}
 packages=$(missing | tr '\n' ' ')
 if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     say "installing missing system packages: $packages"
