@@ -32,8 +32,8 @@ test: lint ## set up, lint, and run the whole test suite; TEST_FLAGS go to pytes
 	@tools/setup.sh test
 	@$(PY) -m pytest --durations=10 $(TEST_FLAGS)
 
-torture: setup ## kill -9, disk errors, slow readers and bad input, ROUNDS times as long (10)
-	@ROUNDS=$(ROUNDS) $(PY) -m pytest --timeout 7200 tests/integration $(TEST_FLAGS)
+torture: setup ## kill -9, disk errors, slow readers, bad input and the proofs, ROUNDS times as long (10)
+	@ROUNDS=$(ROUNDS) $(PY) -m pytest --timeout 7200 tests/integration tests/concurrency $(TEST_FLAGS)
 
 fuzz: setup ## random commands against the model, random bytes against the codecs, ROUNDS times (10)
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; $(PY) -m pytest -q tests/matching tests/protocol tests/unit $(TEST_FLAGS) || exit 1; done

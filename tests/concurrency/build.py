@@ -4,8 +4,8 @@
     python tests/concurrency/build.py tsan     build/concurrency-tsan: both hammers, and a copy of
                                                the package with its threads' modules instrumented
 
-The folder goes first on PYTHONPATH. C files are those of the release build; a stamp of all sources
-and of the tools remembers what was built.
+The folder goes first on PYTHONPATH. C files are those of the release build; a stamp of tools and
+sources remembers what was built, and a change of sources compiles only what it concerns.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -31,6 +32,7 @@ FLAGS = {
     "tsan": ["-O1", "-g1", "-fsanitize=thread", "-Wno-tsan"],
 }
 LINK_FLAGS = {"plain": [], "tsan": ["-fsanitize=thread"]}
+# What the matcher and the journal thread execute.
 THREADS_RUN = ("bourse/core/", "bourse/journal/crc32c", "bourse/journal/writer")
 THREADS_RUN += ("bourse/daemon/shared", "bourse/daemon/matching", "bourse/daemon/journal")
 
@@ -45,17 +47,23 @@ def settings() -> dict[str, Any]:
         return runpy.run_path("setup.py")
 
 
-def stamp(profile: str) -> str:
-    """A digest of everything that the build depends on."""
-    text = hashlib.sha256()
-    sources = [ROOT / "setup.py", *Path(__file__).parent.glob("*.py")]
-    sources += [path for path in ROOT.glob("bourse/*/*.p*") if path.suffix in (".py", ".pxd")]
-    for path in sorted(sources):
-        text.update(str(path).encode() + path.read_bytes())
-    compiler = subprocess.run([os.environ.get("CC") or "cc", "--version"], capture_output=True)
-    for word in (*FLAGS[profile], sys.version, Cython.__version__, compiler.stdout):
-        text.update(word if isinstance(word, bytes) else word.encode())
-    return text.hexdigest()
+def digest(words: Iterable[bytes]) -> str:
+    """A digest of many words."""
+    return hashlib.sha256(b"\0".join(words)).hexdigest()
+
+
+def stamps(profile: str) -> tuple[str, str]:
+    """Digests of the tools and settings, and of the sources."""
+    compiler = (os.environ.get("CC") or "cc").split()[0]
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
+    tools = [version, sys.version.encode(), Cython.__version__.encode()]
+    tools += [(ROOT / "setup.py").read_bytes(), Path(__file__).read_bytes()]
+    here = Path(__file__).parent
+    sources = [*here.glob("*_hammer.py"), *ROOT.glob("bourse/*.py")]
+    for package in ("core", "journal", "daemon"):
+        sources += [*ROOT.glob(f"bourse/{package}/*.py"), *ROOT.glob(f"bourse/{package}/*.pxd")]
+    words = [str(path).encode() + path.read_bytes() for path in sorted(sources)]
+    return digest([profile.encode(), *tools]), digest(words)
 
 
 def folder(profile: str) -> Path:
@@ -63,11 +71,21 @@ def folder(profile: str) -> Path:
     return ROOT / "build" / f"concurrency-{profile}"
 
 
-def copy_package(target: Path) -> None:
-    """Copy the package as it is, compiled modules included; what is newer in the copy stays."""
-    ignore = shutil.ignore_patterns("__pycache__")
-    shutil.rmtree(target / "bourse", ignore_errors=True)
-    shutil.copytree(ROOT / "bourse", target / "bourse", ignore=ignore)
+def copy_package(target: Path, modules: list[str]) -> None:
+    """Copy the package with its compiled modules, except those that are built here."""
+    ours = {module.removesuffix(".py") for module in modules}
+    source_files = {
+        path.relative_to(ROOT)
+        for path in (ROOT / "bourse").rglob("*.*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    for path in (target / "bourse").rglob("*"):
+        if path.is_file() and path.relative_to(target) not in source_files:
+            path.unlink()
+    for path in source_files:
+        if path.suffix != ".so" or str(path).partition(".")[0] not in ours:
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / path, target / path)
 
 
 def main() -> None:
@@ -75,8 +93,9 @@ def main() -> None:
     profile = sys.argv[1]
     target = folder(profile)
     remembered = target / "stamp"
-    wanted = stamp(profile)
-    if remembered.exists() and remembered.read_text() == wanted:
+    tools, sources = stamps(profile)
+    before = remembered.read_text().split() if remembered.exists() else []
+    if before == [tools, sources]:
         return
     remembered.unlink(missing_ok=True)
     os.chdir(ROOT)
@@ -84,12 +103,8 @@ def main() -> None:
     release = settings()
     modules = []
     if profile == "tsan":
-        copy_package(target)
-        modules = [
-            path
-            for path in release["COMPILED"]
-            if path.startswith(THREADS_RUN) and "audit" not in path
-        ]
+        modules = [path for path in release["COMPILED"] if path.startswith(THREADS_RUN)]
+        copy_package(target, modules)
     options = {
         "extra_compile_args": [*FLAGS[profile], "-w"],
         "extra_link_args": LINK_FLAGS[profile],
@@ -111,9 +126,11 @@ def main() -> None:
         hammers, build_dir="build/cython-tests", compiler_directives=directives, quiet=True
     )
     build = ["build_ext", "--build-lib", str(target), "--build-temp", str(target / "objects")]
-    sys.argv = ["setup.py", "--quiet", *build, "--force", "--parallel", str(os.cpu_count() or 1)]
+    if before[:1] != [tools]:
+        build.append("--force")
+    sys.argv = ["setup.py", "--quiet", *build, "--parallel", str(os.cpu_count() or 1)]
     setuptools.setup(name="concurrency-tests", ext_modules=ready, packages=[], py_modules=[])
-    remembered.write_text(wanted)
+    remembered.write_text(f"{tools} {sources}")
 
 
 if __name__ == "__main__":

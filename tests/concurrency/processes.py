@@ -15,7 +15,7 @@ from typing import Any
 from tests.concurrency.build import folder
 
 HERE = Path(__file__).resolve().parent
-COMPILER = os.environ.get("CC") or "cc"
+COMPILER = (os.environ.get("CC") or "cc").split()[0]
 ROUNDS = int(os.environ.get("ROUNDS", "1"))
 """How many times as long as in `make test` the hammers run."""
 

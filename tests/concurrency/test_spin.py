@@ -31,7 +31,7 @@ LONG_PROOFS = {
     "parking.pml": [("TIMES=3", "SOCKETS=3")],
     "gate.pml": [("COMMANDS=4",)],
 }
-if os.environ.get("BOURSE_TORTURE"):
+if int(os.environ.get("ROUNDS", "1")) > 1:  # make torture
     PROOFS = {model: PROOFS[model] + LONG_PROOFS[model] for model in PROOFS}
 
 FUTEX_ALONE = "BROKEN_BLIND_SLEEP"

@@ -40,6 +40,11 @@ def sanitizer() -> tuple[str, tuple[str, ...]]:
         said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("the C compiler does not say where libtsan.so is")
+    version = subprocess.run(
+        [processes.COMPILER, "--version"], capture_output=True, text=True, check=False
+    )
+    if "clang" in version.stdout:
+        pytest.skip("GCC's ThreadSanitizer is needed, and the compiler is clang")
     if not Path(said).is_absolute():
         pytest.skip("libtsan is not installed (Debian: it comes with gcc)")
     # Older ThreadSanitizers cannot live with much randomness in addresses: setarch -R removes it.
@@ -90,7 +95,7 @@ def ring_order(**changes: int | bool) -> dict[str, Any]:
 
 @pytest.mark.parametrize("slots", [2, 4, 64])
 @pytest.mark.parametrize("eventfd", [False, True], ids=["futex", "eventfd"])
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * processes.ROUNDS)
 def test_two_producers_and_a_consumer_that_parks(slots, eventfd, modules):
     order = ring_order(slots=slots, eventfd=eventfd)
 
@@ -100,13 +105,13 @@ def test_two_producers_and_a_consumer_that_parks(slots, eventfd, modules):
 
 
 @pytest.mark.parametrize("poll", [PollMode.ADAPTIVE, PollMode.BUSY])
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * processes.ROUNDS)
 def test_two_producers_and_a_consumer_that_spins(poll, modules):
     clean_report(run("run_rings.py", ring_order(poll=poll, eventfd=True), modules))
 
 
 @pytest.mark.parametrize("mistake", [RELAXED_PUBLISH, PLAIN_PUBLISH, RELAXED_RELEASE])
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * processes.ROUNDS)
 def test_a_mistake_in_the_ring_is_reported(mistake, modules):
     # Spinning: to sleep and to be woken through the kernel would order what the mistake does not.
     order = ring_order(mistake=mistake, poll=PollMode.BUSY, messages=2000)
@@ -140,7 +145,7 @@ def pipeline_order(directory: Path, **changes: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("poll", list(PollMode), ids=lambda poll: poll.label)
 @pytest.mark.parametrize("durability", list(Durability), ids=lambda policy: policy.label)
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * processes.ROUNDS)
 def test_the_daemons_threads(durability, poll, modules):
     with processes.fast_directory() as directory:
         order = pipeline_order(directory, durability=durability, poll=poll)
@@ -167,7 +172,7 @@ def test_the_daemons_threads(durability, poll, modules):
         (EARLY_DEPTH_READ, "matching_thread"),
     ],
 )
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(300 * processes.ROUNDS)
 def test_a_mistake_of_the_stand_in_is_reported_by_the_real_threads(
     mistake, whose, modules, tmp_path
 ):
