@@ -56,6 +56,8 @@ _BUSY = cython.declare(cython.int, PollMode.BUSY)
 _BUY = cython.declare(cython.int, Side.BUY)
 _NEW_ORDER = cython.declare(cython.int, CommandKind.NEW_ORDER)
 _CANCEL = cython.declare(cython.int, CommandKind.CANCEL)
+_FENCE = cython.declare(cython.int, CommandKind.FENCE)
+_STOP = cython.declare(cython.int, CommandKind.STOP)
 _DEPTH = cython.declare(cython.int, CommandKind.DEPTH)
 _LIMIT = cython.declare(cython.int, OrderType.LIMIT)
 _MARKET = cython.declare(cython.int, OrderType.MARKET)
@@ -64,6 +66,7 @@ _DONE = cython.declare(cython.int, EventKind.DONE)
 _CANCELLED = cython.declare(cython.int, Reason.CANCELLED)
 _HEAD = cython.declare(cython.int, EventKind.HEAD)
 _DEPTH_REPLY = cython.declare(cython.int, EventKind.DEPTH_REPLY)
+_EVENT_FENCE = cython.declare(cython.int, EventKind.FENCE)
 _SNAPSHOT_READY = cython.declare(cython.int, EventKind.SNAPSHOT_READY)
 _STOPPED = cython.declare(cython.int, EventKind.STOPPED)
 _EVERYTHING = cython.declare(cython.ulonglong, 2**64 - 1)
@@ -183,6 +186,7 @@ class StandIn:
     full_rings = cython.declare(uint64_t, visibility="readonly")
     shut_gates = cython.declare(uint64_t, visibility="readonly")
     depth_replies = cython.declare(uint64_t, visibility="readonly")
+    fences = cython.declare(uint64_t, visibility="readonly")
     cancelled = cython.declare(uint64_t, visibility="readonly")
     snapshots = cython.declare(uint64_t, visibility="readonly")
     checksum = cython.declare(uint64_t, visibility="readonly")
@@ -215,7 +219,10 @@ class StandIn:
         return bytes(self.kept[: self.kept_bytes])
 
     def run(self, data: bytes) -> None:
-        """Send these commands; return when the events of all of them have passed the gate."""
+        """Send these commands; return when the events of all of them have passed the gate.
+
+        The last one must be a FENCE or STOP: a head passes before its command's other events.
+        """
         count: uint64_t = len(data) // 64
         source: cython.pointer[Command] = cython.cast(
             cython.pointer[Command], PyBytes_AS_STRING(data)
@@ -234,20 +241,18 @@ class StandIn:
     ) -> cython.void:
         shared: cython.pointer[Shared] = self.memory.shared
         sent: uint64_t = 0
-        logged: uint64_t = 0
         index: uint64_t
-        target: uint64_t
+        target: uint64_t = self.fences
         stops: cython.bint = False
         worked: cython.bint
         polls: cython.int = 0
         counter: uint64_t
         for index in range(count):
-            if source[index].kind < 128:
-                logged += 1
-            elif source[index].kind == 255:
+            if source[index].kind == _FENCE:
+                target += 1
+            elif source[index].kind == _STOP:
                 stops = True
-        target = self.wal_seq + logged
-        while self.wal_seq < target or (stops and not self.stopped) or self.depth_waits:
+        while self.fences < target or (stops and not self.stopped) or self.depth_waits:
             worked = self._turn(kept)
             index = self._send(source, sent, count)
             if index != sent:
@@ -381,6 +386,8 @@ class StandIn:
                     self.kept_bytes += 64
             elif event.kind == _DEPTH_REPLY:
                 self._read_depth(event.order_id)
+            elif event.kind == _EVENT_FENCE:
+                self.fences += 1
             elif event.kind == _SNAPSHOT_READY:
                 self._read_image()
             elif event.kind == _STOPPED:

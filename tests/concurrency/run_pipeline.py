@@ -147,15 +147,16 @@ def main() -> None:
     )
     warm_up = opening() + filling + turnover
     ending = Command(CommandKind.SNAPSHOT_MARK).pack()
+    fence = Command(CommandKind.FENCE).pack()
     stop = Command(CommandKind.STOP).pack()
     for thread in pipeline.threads:
         thread.start()
-    gateway.run(warm_up)
+    gateway.run(warm_up + fence)
     before = [pipeline.shim.counts(who) for who in (MATCHER, JOURNAL)]
     warm = EngineState.unpack(pipeline.engine.state_bytes())
     cancelled = gateway.cancelled
     started = time.perf_counter()
-    gateway.run(steady)
+    gateway.run(steady + fence)
     seconds = time.perf_counter() - started
     after = [pipeline.shim.counts(who) for who in (MATCHER, JOURNAL)]
     done = EngineState.unpack(pipeline.engine.state_bytes())
