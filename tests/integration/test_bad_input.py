@@ -82,7 +82,7 @@ class Bystander:
 
 
 def closed_lines(daemon: Daemon, client: Client) -> list[str]:
-    return daemon.log_lines("{}:{})".format(*client.local), "closed:")
+    return daemon.lines_about(client, "closed:")
 
 
 @pytest.mark.parametrize("name", BAD_FRAMES)
