@@ -35,7 +35,7 @@ class CommandKind(IntEnum):
 
     NEW_ORDER = 1
     CANCEL = 2
-    REPLACE = 3  # reserved
+    REPLACE = 3
     MASS_CANCEL = 4  # reserved
     SESSION_OPEN = 5
     SESSION_END = 6
@@ -64,6 +64,7 @@ class EventKind(IntEnum):
     ACCEPTED = 1
     TRADE = 2
     DONE = 3
+    REPLACED = 4
     HEAD = 16
     """First event of each logged command: its wal_seq, who asked, and the outcome (`reason`)."""
     DEPTH_REPLY = 17
@@ -85,6 +86,7 @@ class Reason(IntEnum):
     NO_LIQUIDITY = 4
     OPERATOR_CANCELLED = 5
     SESSION_ENDED = 6
+    REPLACED_TO_FILLED = 7
     ZERO_QUANTITY = 32
     DUPLICATE_ORDER_ID = 33
     POST_ONLY_WOULD_CROSS = 34
@@ -117,6 +119,7 @@ _SENTENCES = {
     Reason.NO_LIQUIDITY: "The other side is empty, so the rest of the market order ended.",
     Reason.OPERATOR_CANCELLED: "The operator cancelled the order.",
     Reason.SESSION_ENDED: "The order was cancelled because its session ended.",
+    Reason.REPLACED_TO_FILLED: "The order was replaced by a quantity that is filled already.",
     Reason.ZERO_QUANTITY: "The quantity must be at least 1.",
     Reason.DUPLICATE_ORDER_ID: "An order with this id is already live in this session.",
     Reason.POST_ONLY_WOULD_CROSS: "A post-only order may not trade on arrival, and this one would.",

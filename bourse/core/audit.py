@@ -114,7 +114,7 @@ def check_queue(
     count: uint64_t = 0
     lots: uint64_t = 0
     priority: uint64_t = 0
-    # docs/matching.md, section 7, written out once more.
+    # docs/matching.md, section 8, written out once more.
     shared: uint64_t = cython.cast(uint64_t, key_of(side.side, key)) * P3
     shared += (cython.cast(uint64_t, side.instrument_id) * 4 + side.side) * P5
     require(level.key == key and level.side == side_slot, "a level knows its side and price")

@@ -70,10 +70,14 @@ from cython.cimports.bourse.core.structures import (
     PHASE_IDLE,
     PHASE_MATCH,
     PHASE_REJECTED,
+    PHASE_REPLACE,
     PHASE_TAKER_END,
     POST_ONLY,
     POST_ONLY_WOULD_CROSS,
     QUANTITY_OVERFLOW,
+    REPLACE,
+    REPLACED,
+    REPLACED_TO_FILLED,
     SELL,
     SESSION_END,
     SESSION_ENDED,
@@ -151,6 +155,7 @@ def _agree() -> None:
             domain.CommandKind,
             ("NEW_ORDER", NEW_ORDER),
             ("CANCEL", CANCEL),
+            ("REPLACE", REPLACE),
             ("SESSION_OPEN", SESSION_OPEN),
             ("SESSION_END", SESSION_END),
             ("INSTRUMENT_DEFINE", INSTRUMENT_DEFINE),
@@ -163,6 +168,7 @@ def _agree() -> None:
             ("ACCEPTED", ACCEPTED),
             ("TRADE", TRADE),
             ("DONE", DONE),
+            ("REPLACED", REPLACED),
             ("HEAD", HEAD),
         ),
         (
@@ -173,6 +179,7 @@ def _agree() -> None:
             ("NO_LIQUIDITY", NO_LIQUIDITY),
             ("OPERATOR_CANCELLED", OPERATOR_CANCELLED),
             ("SESSION_ENDED", SESSION_ENDED),
+            ("REPLACED_TO_FILLED", REPLACED_TO_FILLED),
             ("ZERO_QUANTITY", ZERO_QUANTITY),
             ("DUPLICATE_ORDER_ID", DUPLICATE_ORDER_ID),
             ("POST_ONLY_WOULD_CROSS", POST_ONLY_WOULD_CROSS),
@@ -1170,6 +1177,50 @@ def free_session_if_over(engine: Engine, slot: uint32_t, session: SessionPtr) ->
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
+def join_queue(
+    engine: Engine, slot: uint32_t, order: OrderPtr, level_slot: uint32_t
+) -> cython.void:
+    """Make an order the last one of a level's queue."""
+    level: LevelPtr = level_at(engine, level_slot)
+    order.level = level_slot
+    order.next = 0
+    order.prev = level.tail
+    if level.tail != 0:
+        order_at(engine, level.tail).next = slot
+    else:
+        level.head = slot
+    level.tail = slot
+    level.qty_lots += order.leaves_lots
+    level.order_count += 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def leave_queue(engine: Engine, order: OrderPtr, side: SidePtr) -> cython.void:
+    """Take an order out of its level's queue; a level that is empty then goes with it."""
+    level_slot: uint32_t = order.level
+    level: LevelPtr = level_at(engine, level_slot)
+    level.qty_lots -= order.leaves_lots
+    level.order_count -= 1
+    if order.prev != 0:
+        order_at(engine, order.prev).next = order.next
+    else:
+        level.head = order.next
+    if order.next != 0:
+        order_at(engine, order.next).prev = order.prev
+    else:
+        level.tail = order.prev
+    if level.head == 0:
+        remove_level(engine, side, level.key)
+        free_level(engine, level_slot, level)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def forget_order(
     engine: Engine, slot: uint32_t, order: OrderPtr, session: SessionPtr
 ) -> cython.void:
@@ -1203,7 +1254,6 @@ def append_order(
     pool: PoolPtr = cython.address(engine.order_pool)
     slot: uint32_t = pool.free
     order: OrderPtr
-    level: LevelPtr = level_at(engine, level_slot)
     session: SessionPtr = session_at(engine, session_slot)
     if slot != 0:
         order = order_at(engine, slot)
@@ -1217,16 +1267,7 @@ def append_order(
     order.leaves_lots = record.leaves_lots
     order.qty_lots = record.qty_lots
     order.place = (record.priority << 8) | record.order_type
-    order.level = level_slot
-    order.next = 0
-    order.prev = level.tail
-    if level.tail != 0:
-        order_at(engine, level.tail).next = slot
-    else:
-        level.head = slot
-    level.tail = slot
-    level.qty_lots += record.leaves_lots
-    level.order_count += 1
+    join_queue(engine, slot, order, level_slot)
     order.session = session_slot
     engine.sure_count -= 1
     order.session_next = 0
@@ -1282,6 +1323,20 @@ def order_ready(engine: Engine, side: SidePtr) -> cython.bint:
     return (engine.sure_count != 0 or make_ready(engine)) and (
         side.block_count < side.block_capacity or directory_ready(side)
     )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def level_ready(engine: Engine, side: SidePtr) -> cython.bint:
+    """Make sure that a side can have one more level; false when there is no memory."""
+    if engine.sure_count == 0 and not (
+        pool_ready(cython.address(engine.level_pool))
+        and pool_ready(cython.address(engine.block_pool))
+    ):
+        return False
+    return side.block_count < side.block_capacity or directory_ready(side)
 
 
 # --- Events ---------------------------------------------------------------------------------------
@@ -1710,8 +1765,7 @@ def proceed_new_order(engine: Engine, command: CommandPtr, window: WindowPtr) ->
 def cancel_order(engine: Engine, slot: uint32_t, reason: uint8_t, window: WindowPtr) -> cython.void:
     """End one live order; the window has room for its event."""
     order: OrderPtr = order_at(engine, slot)
-    level_slot: uint32_t = order.level
-    level: LevelPtr = level_at(engine, level_slot)
+    level: LevelPtr = level_at(engine, order.level)
     side: SidePtr = side_at(engine, level.side)
     price_ticks: int64_t = key_of(side.side, level.key)
     event: EventPtr = window.base + (window.next & window.mask)
@@ -1748,19 +1802,7 @@ def cancel_order(engine: Engine, slot: uint32_t, reason: uint8_t, window: Window
         order.leaves_lots,
         place_word(side.instrument_id, side.side, price_ticks),
     )
-    level.qty_lots -= order.leaves_lots
-    level.order_count -= 1
-    if order.prev != 0:
-        order_at(engine, order.prev).next = order.next
-    else:
-        level.head = order.next
-    if order.next != 0:
-        order_at(engine, order.next).prev = order.prev
-    else:
-        level.tail = order.prev
-    if level.head == 0:
-        remove_level(engine, side, level.key)
-        free_level(engine, level_slot, level)
+    leave_queue(engine, order, side)
     forget_order(engine, slot, order, session_at(engine, order.session))
 
 
@@ -1801,6 +1843,213 @@ def proceed_cancel(engine: Engine, command: CommandPtr, window: WindowPtr) -> cy
     if command.flags == BY_ORDER_ID and session.session_id != OPERATOR:
         reason = OPERATOR_CANCELLED
     cancel_order(engine, engine.target, reason, window)
+    engine.phase = PHASE_IDLE
+    return True
+
+
+# --- Replaces ---------------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge_replace(engine: Engine, command: CommandPtr) -> uint32_t:
+    """Return why a replace is refused, 0 when it is accepted; prepares it, changes no book."""
+    slot: uint32_t
+    order: OrderPtr
+    side: SidePtr
+    maker_side: SidePtr
+    level: uint32_t
+    key: int64_t
+    filled_lots: uint64_t
+    others_lots: uint64_t
+    session: uint32_t = find_session(engine, command.session_id)
+    if session == 0 or not session_at(engine, session).is_open:
+        return UNKNOWN_SESSION
+    if command.flags != 0:
+        return BAD_COMMAND
+    if command.qty_lots == 0:
+        return ZERO_QUANTITY
+    slot = find_client(engine, session, command.client_order_id)
+    if slot == 0:
+        return UNKNOWN_ORDER
+    order = order_at(engine, slot)
+    filled_lots = order.qty_lots - order.leaves_lots
+    engine.target = slot
+    engine.own_side = level_at(engine, order.level).side
+    engine.open_lots = 0
+    if command.qty_lots > filled_lots:
+        engine.open_lots = command.qty_lots - filled_lots
+        side = side_at(engine, engine.own_side)
+        maker_side = side_at(engine, engine.own_side ^ 1)
+        key = key_of(side.side, command.price_ticks)
+        # A price is the other side's key of the same price, turned over.
+        engine.limit_key = ~key
+        if maker_side.best_level != 0 and maker_side.best_key >= engine.limit_key:
+            if order.place & 0xFF == POST_ONLY:
+                return POST_ONLY_WOULD_CROSS
+            # The other side reaches beyond this price, so this side has no level here.
+        else:
+            level = find_level(engine, side, key)
+            if level != 0:
+                others_lots = level_at(engine, level).qty_lots
+                if level == order.level:
+                    others_lots -= order.leaves_lots
+                if others_lots > ALL_ONES - engine.open_lots:
+                    return QUANTITY_OVERFLOW
+        if level_at(engine, order.level).key != key and not level_ready(engine, side):
+            return OUT_OF_MEMORY
+    engine.head_order_id = order.order_id
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def change_order(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Give the order in `target` its new price and quantity; the window has room for the event.
+
+    Returns:
+        True if it has kept its place; else it is in no queue.
+    """
+    order: OrderPtr = order_at(engine, engine.target)
+    level: LevelPtr = level_at(engine, order.level)
+    side: SidePtr = side_at(engine, engine.own_side)
+    price_ticks: int64_t = key_of(side.side, level.key)
+    place: uint64_t = place_word(side.instrument_id, side.side, price_ticks)
+    event: EventPtr = window.base + (window.next & window.mask)
+    window.next += 1
+    engine.state.event_seq += 1
+    put_event(
+        event,
+        REPLACED,
+        0,
+        side.side,
+        command.session_id,
+        engine.state.event_seq,
+        order.client_order_id,
+        order.order_id,
+        command.price_ticks,
+        command.qty_lots,
+        engine.open_lots,
+        side.instrument_id,
+    )
+    engine.state.event_digest = chain(
+        engine.state.event_digest,
+        REPLACED,
+        0,
+        side.side,
+        side.instrument_id,
+        order.order_id,
+        command.price_ticks,
+        command.qty_lots,
+    )
+    engine.state.state_digest -= order_term(
+        order.order_id, order.place >> 8, order.leaves_lots, place
+    )
+    if price_ticks == command.price_ticks and command.qty_lots <= order.qty_lots:
+        engine.state.state_digest += order_term(
+            order.order_id, order.place >> 8, engine.open_lots, place
+        )
+        level.qty_lots -= order.leaves_lots - engine.open_lots
+        order.leaves_lots = engine.open_lots
+        order.qty_lots = command.qty_lots
+        return True
+    leave_queue(engine, order, side)
+    order.qty_lots = command.qty_lots
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def rest_again(engine: Engine, price_ticks: int64_t) -> cython.void:
+    """Put what is left of a replaced order at the end of the queue at its new price."""
+    order: OrderPtr = order_at(engine, engine.target)
+    side: SidePtr = side_at(engine, engine.own_side)
+    key: int64_t = key_of(side.side, price_ticks)
+    level: uint32_t = find_level(engine, side, key)
+    priority: uint64_t = engine.state.next_priority
+    if level == 0:
+        level = add_level(engine, engine.own_side, key)
+        # A level more without an order more.
+        if engine.sure_count != 0:
+            engine.sure_count -= 1
+    engine.state.next_priority += 1
+    order.leaves_lots = engine.open_lots
+    order.place = (priority << 8) | (order.place & 0xFF)
+    engine.state.state_digest += order_term(
+        order.order_id,
+        priority,
+        order.leaves_lots,
+        place_word(side.instrument_id, side.side, price_ticks),
+    )
+    join_queue(engine, engine.target, order, level)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def proceed_replace(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Go on with an accepted replace; false when the window is full.
+
+    While it is matched, the order is on its session's list and in the indexes, but in no queue.
+    """
+    order: OrderPtr = order_at(engine, engine.target)
+    side: SidePtr = side_at(engine, engine.own_side)
+    event: EventPtr
+    if engine.phase == PHASE_HEAD:
+        if not put_head(engine, command, window):
+            return False
+        engine.phase = PHASE_REPLACE
+    if engine.phase == PHASE_REPLACE:
+        if window.next == window.limit:
+            return False
+        if engine.open_lots == 0:
+            cancel_order(engine, engine.target, REPLACED_TO_FILLED, window)
+            engine.phase = PHASE_IDLE
+            return True
+        if change_order(engine, command, window):
+            engine.phase = PHASE_IDLE
+            return True
+        engine.phase = PHASE_MATCH
+    if engine.phase == PHASE_MATCH and not match(engine, window):
+        return False
+    if engine.open_lots != 0:
+        rest_again(engine, command.price_ticks)
+        engine.phase = PHASE_IDLE
+        return True
+    if window.next == window.limit:
+        return False
+    event = window.base + (window.next & window.mask)
+    window.next += 1
+    engine.state.event_seq += 1
+    engine.state.live_order_count -= 1
+    put_event(
+        event,
+        DONE,
+        FILLED,
+        side.side,
+        command.session_id,
+        engine.state.event_seq,
+        order.client_order_id,
+        order.order_id,
+        command.price_ticks,
+        0,
+        0,
+        side.instrument_id,
+    )
+    engine.state.event_digest = chain(
+        engine.state.event_digest,
+        DONE,
+        FILLED,
+        side.side,
+        side.instrument_id,
+        order.order_id,
+        command.price_ticks,
+        0,
+    )
+    forget_order(engine, engine.target, order, session_at(engine, order.session))
     engine.phase = PHASE_IDLE
     return True
 
@@ -1963,6 +2212,8 @@ def judge(engine: Engine, command: CommandPtr) -> uint32_t:
     """Return why a command is refused, 0 when it is accepted."""
     if command.kind == CANCEL:
         return judge_cancel(engine, command)
+    if command.kind == REPLACE:
+        return judge_replace(engine, command)
     if command.kind == SESSION_OPEN:
         return judge_session_open(engine, command)
     if command.kind == SESSION_END:
@@ -1983,6 +2234,8 @@ def proceed(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bi
         return proceed_new_order(engine, command, window)
     if engine.reason == 0 and command.kind == CANCEL:
         return proceed_cancel(engine, command, window)
+    if engine.reason == 0 and command.kind == REPLACE:
+        return proceed_replace(engine, command, window)
     if engine.reason == 0 and command.kind == SESSION_END:
         return proceed_session_end(engine, command, window)
     if not put_head(engine, command, window):

@@ -32,8 +32,8 @@ cdef struct Event:                  # 64 bytes: one fact that followed from a co
     uint64_t client_order_id        # Trade: the maker's
     uint64_t order_id               # Trade: the maker's; Head: the order's, 0 when rejected or none
     int64_t price_ticks             # Trade: the maker's price
-    uint64_t qty_lots               # Accepted: order quantity; Trade: this fill; Done: open quantity that ended
-    uint64_t leaves_lots            # Trade: the maker's open quantity after it; Head: see matching thread
+    uint64_t qty_lots               # Accepted, Replaced: order quantity; Trade: this fill; Done: open quantity that ended
+    uint64_t leaves_lots            # Trade: the maker's open quantity after it; Replaced: the new open quantity; Head: see matching thread
     uint32_t instrument_id
     uint32_t spare
 

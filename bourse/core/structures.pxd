@@ -58,6 +58,7 @@ cdef enum:
 
     NEW_ORDER = 1
     CANCEL = 2
+    REPLACE = 3
     SESSION_OPEN = 5
     SESSION_END = 6
     INSTRUMENT_DEFINE = 7
@@ -70,6 +71,7 @@ cdef enum:
     ACCEPTED = 1
     TRADE = 2
     DONE = 3
+    REPLACED = 4
     HEAD = 16
 
     OPERATOR = 1
@@ -80,6 +82,7 @@ cdef enum:
     NO_LIQUIDITY = 4
     OPERATOR_CANCELLED = 5
     SESSION_ENDED = 6
+    REPLACED_TO_FILLED = 7
     ZERO_QUANTITY = 32
     DUPLICATE_ORDER_ID = 33
     POST_ONLY_WOULD_CROSS = 34
@@ -104,6 +107,7 @@ cdef enum:
     PHASE_TAKER_END = 5
     PHASE_CANCEL = 6                # the one order in `target`
     PHASE_CANCEL_SESSION = 7        # all orders of the session in `target`
+    PHASE_REPLACE = 8               # the order in `target`: what it was is still in the book
 
 
 cdef struct Order:                  # 64 bytes, one cache line: a live order, or a free slot

@@ -48,6 +48,7 @@ _OPERATOR = cython.declare(cython.uint, OPERATOR_SESSION_ID)
 _HEAD = cython.declare(cython.int, EventKind.HEAD)
 _ACCEPTED = cython.declare(cython.int, EventKind.ACCEPTED)
 _TRADE = cython.declare(cython.int, EventKind.TRADE)
+_REPLACED = cython.declare(cython.int, EventKind.REPLACED)
 _DEPTH_REPLY = cython.declare(cython.int, EventKind.DEPTH_REPLY)
 _SNAPSHOT_READY = cython.declare(cython.int, EventKind.SNAPSHOT_READY)
 _STOPPED = cython.declare(cython.int, EventKind.STOPPED)
@@ -218,7 +219,8 @@ class Outbound:
         if event.kind == _TRADE:
             self.route_trade(event, session)
             return
-        if session is None:
+        # Version 1 has no message for a replaced order, and its clients cannot ask for one.
+        if session is None or event.kind == _REPLACED:
             return
         out = self.frame(session)
         if out == cython.NULL:

@@ -33,8 +33,6 @@ ENDED = {
 def missing_feature(case: dict[str, Any]) -> str | None:
     """Why the engine cannot run a case yet."""
     for op in case["ops"]:
-        if op[0] == "modify":
-            return "the engine has no Replace yet"
         if op[0] == "stop":
             return "the engine has no stop orders yet"
         if op[0] == "new" and len(op) > 8 and op[8] is not None:
@@ -93,6 +91,17 @@ class Runner:
                 price_ticks=price or 0,
                 qty_lots=qty,
             )
+        elif op[0] == "modify":
+            _, order, price, open_qty, owner = padded[:5]
+            session_id = self.session(owner)
+            live = self.pair.model.find(session_id, order)
+            command = Command(
+                kind=CommandKind.REPLACE,
+                session_id=session_id,
+                client_order_id=order,
+                price_ticks=price,
+                qty_lots=open_qty + (live.qty - live.leaves if live else 0),
+            )
         else:
             _, order, owner = padded[:3]
             command = Command(
@@ -112,7 +121,7 @@ class Runner:
             self.trades.append([order, taker, event.price_ticks, event.qty_lots])
         elif event.kind == EventKind.ACCEPTED:
             self.events.append(["ack", order])
-        elif event.reason != Reason.FILLED:
+        elif event.kind == EventKind.DONE and event.reason != Reason.FILLED:
             self.events.append(["cxl", order, event.qty_lots, ENDED[Reason(event.reason)]])
 
     def depth(self, side: Side) -> list[list[Any]]:

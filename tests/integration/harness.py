@@ -514,6 +514,7 @@ WIRE_REASONS = {
     Reason.NO_LIQUIDITY: 4,
     Reason.OPERATOR_CANCELLED: 2,
     Reason.SESSION_ENDED: 2,
+    Reason.REPLACED_TO_FILLED: 2,
 }
 
 

@@ -6,6 +6,7 @@ is fast.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from bourse.core.records import Command, EngineState, Event, OrderRecord
@@ -204,6 +205,8 @@ class Model:
                 self.new_order(command)
             case CommandKind.CANCEL:
                 self.cancel(command)
+            case CommandKind.REPLACE:
+                self.replace(command)
             case CommandKind.SESSION_OPEN:
                 self.session_open(command)
             case CommandKind.SESSION_END:
@@ -238,6 +241,25 @@ class Model:
         self.next_order_id += 1
         self.head(command, Reason.NONE, order.order_id)
         self.numbered(EventKind.ACCEPTED, order, order.qty)
+        self.trade(order)
+        if order.leaves == 0:
+            self.numbered(EventKind.DONE, order, 0, Reason.FILLED)
+        elif order.order_type == OrderType.IOC:
+            self.numbered(EventKind.DONE, order, order.leaves, Reason.EXPIRED)
+        elif order.order_type == OrderType.MARKET:
+            self.numbered(EventKind.DONE, order, order.leaves, Reason.NO_LIQUIDITY)
+        else:
+            assert order.order_type != OrderType.FOK
+            self.rest(order)
+
+    def rest(self, order: Order) -> None:
+        """Make an order the last one of its level."""
+        order.priority = self.next_priority
+        self.next_priority += 1
+        self.orders.append(order)
+
+    def trade(self, order: Order) -> None:
+        """Section 3, step 2: trade a taker with the other side."""
         for maker in self.makers(order):
             if order.leaves == 0:
                 break
@@ -250,17 +272,6 @@ class Model:
             if maker.leaves == 0:
                 self.orders.remove(maker)
                 self.numbered(EventKind.DONE, maker, 0, Reason.FILLED)
-        if order.leaves == 0:
-            self.numbered(EventKind.DONE, order, 0, Reason.FILLED)
-        elif order.order_type == OrderType.IOC:
-            self.numbered(EventKind.DONE, order, order.leaves, Reason.EXPIRED)
-        elif order.order_type == OrderType.MARKET:
-            self.numbered(EventKind.DONE, order, order.leaves, Reason.NO_LIQUIDITY)
-        else:
-            assert order.order_type != OrderType.FOK
-            order.priority = self.next_priority
-            self.next_priority += 1
-            self.orders.append(order)
 
     def makers(self, order: Order) -> list[Order]:
         """Orders that a new one may trade with, in the order in which it would."""
@@ -322,8 +333,47 @@ class Model:
         self.head(command, Reason.NONE, order.order_id)
         return self.end(order, reason)
 
-    def session_open(self, command: Command) -> None:
+    def replace(self, command: Command) -> None:
         """docs/matching.md, section 5."""
+        if command.session_id not in self.open_sessions:
+            return self.head(command, Reason.UNKNOWN_SESSION)
+        if command.flags:
+            return self.head(command, Reason.BAD_COMMAND)
+        if command.qty_lots == 0:
+            return self.head(command, Reason.ZERO_QUANTITY)
+        order = self.find(command.session_id, command.client_order_id)
+        if order is None:
+            return self.head(command, Reason.UNKNOWN_ORDER)
+        filled = order.qty - order.leaves
+        if command.qty_lots <= filled:
+            self.head(command, Reason.NONE, order.order_id)
+            return self.end(order, Reason.REPLACED_TO_FILLED)
+        new = dataclasses.replace(
+            order,
+            price=command.price_ticks,
+            qty=command.qty_lots,
+            leaves=command.qty_lots - filled,
+        )
+        if order.order_type == OrderType.POST_ONLY and self.makers(new):
+            return self.head(command, Reason.POST_ONLY_WOULD_CROSS)
+        others = [o for o in self.queue(new.instrument_id, new.side) if o is not order]
+        if sum(o.leaves for o in others if o.price == new.price) + new.leaves >= U64:
+            return self.head(command, Reason.QUANTITY_OVERFLOW)
+        self.head(command, Reason.NONE, order.order_id)
+        self.numbered(EventKind.REPLACED, new, new.qty, leaves=new.leaves)
+        self.orders.remove(order)
+        if new.price == order.price and new.qty <= order.qty:
+            self.orders.append(new)
+            return None
+        self.trade(new)
+        if new.leaves == 0:
+            self.numbered(EventKind.DONE, new, 0, Reason.FILLED)
+        else:
+            self.rest(new)
+        return None
+
+    def session_open(self, command: Command) -> None:
+        """docs/matching.md, section 6."""
         if command.flags:
             return self.head(command, Reason.BAD_COMMAND)
         if command.session_id <= self.last_session_id:
@@ -333,7 +383,7 @@ class Model:
         return self.head(command, Reason.NONE)
 
     def session_end(self, command: Command) -> None:
-        """docs/matching.md, section 5."""
+        """docs/matching.md, section 6."""
         if command.session_id not in self.open_sessions:
             return self.head(command, Reason.UNKNOWN_SESSION)
         if command.flags not in (0, CommandFlag.CANCEL_ORDERS) or command.session_id == OPERATOR:
@@ -347,7 +397,7 @@ class Model:
         return None
 
     def instrument_define(self, command: Command) -> None:
-        """docs/matching.md, section 6."""
+        """docs/matching.md, section 7."""
         symbol = command.client_order_id.to_bytes(8, "little")
         symbol += command.order_id.to_bytes(8, "little")
         name = symbol.rstrip(b"\0")

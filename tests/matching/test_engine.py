@@ -34,6 +34,16 @@ def cancel(client_order_id: int, session_id: int = 2) -> Command:
     return Command(kind=CommandKind.CANCEL, session_id=session_id, client_order_id=client_order_id)
 
 
+def replace(client_order_id: int, total: int, price: int, session_id: int = 2) -> Command:
+    return Command(
+        kind=CommandKind.REPLACE,
+        session_id=session_id,
+        client_order_id=client_order_id,
+        price_ticks=price,
+        qty_lots=total,
+    )
+
+
 def ready_pair(orders_max: int = 2**30) -> Pair:
     pair = Pair(orders_max)
     pair.define()
@@ -68,6 +78,11 @@ def test_vectors_of_the_specification_hold() -> None:
         limit(4, Side.BUY, U64_MAX, -(2**63)),
         buy._replace(client_order_id=5, order_type=OrderType.MARKET, qty_lots=4),
         cancel(4),
+        limit(6, Side.BUY, 5, 100),
+        limit(7, Side.SELL, 5, 102),
+        replace(6, 4, 100),
+        replace(6, 9, 102),
+        replace(6, 5, 102),
     ]
     pair = Pair()
     pair.define()

@@ -161,6 +161,66 @@ class EngineAgainstModel(RuleBasedStateMachine):
         )
 
     @rule(
+        s=SESSIONS,
+        i=CLIENT_IDS,
+        price=PRICES,
+        qty=QUANTITIES,
+        w=WINDOWS,
+        f=st.sampled_from([0, 0, 1]),
+    )
+    def replace(self, s: int, i: int, price: int, qty: int, w: int, f: int) -> None:
+        self.pair.send(
+            Command(
+                kind=CommandKind.REPLACE,
+                session_id=s,
+                client_order_id=i,
+                price_ticks=price,
+                qty_lots=qty,
+                flags=f,
+            ),
+            w,
+        )
+
+    @rule(data=st.data(), price=PRICES, move=st.booleans(), more=st.integers(-9, 9), w=WINDOWS)
+    def replace_live(self, data: st.DataObject, price: int, move: bool, more: int, w: int) -> None:
+        """Change a live order: its price or not, its total around the old one or what is filled."""
+        if not self.pair.model.orders:
+            return
+        order = data.draw(st.sampled_from(self.pair.model.records()))
+        base = data.draw(st.sampled_from([order.qty_lots, order.qty_lots - order.leaves_lots]))
+        self.pair.send(
+            Command(
+                kind=CommandKind.REPLACE,
+                session_id=order.session_id,
+                client_order_id=order.client_order_id,
+                price_ticks=price if move else order.price_ticks,
+                qty_lots=min(max(base + more, 0), U64_MAX),
+            ),
+            w,
+        )
+
+    @rule(data=st.data(), makers=st.integers(1, 6), more=st.integers(-1, 1), w=WINDOWS)
+    def replace_into_a_cross(self, data: st.DataObject, makers: int, more: int, w: int) -> None:
+        """Let a live order take the first makers exactly, or one lot less or more."""
+        if not self.pair.model.orders:
+            return
+        order = data.draw(st.sampled_from(self.pair.model.records()))
+        other = Side.SELL if order.side == Side.BUY else Side.BUY
+        taken = self.pair.model.queue(order.instrument_id, other)[:makers]
+        lots = sum(maker.leaves for maker in taken) + order.qty_lots - order.leaves_lots + more
+        if taken and lots <= U64_MAX:
+            self.pair.send(
+                Command(
+                    kind=CommandKind.REPLACE,
+                    session_id=order.session_id,
+                    client_order_id=order.client_order_id,
+                    price_ticks=taken[-1].price,
+                    qty_lots=lots,
+                ),
+                w,
+            )
+
+    @rule(
         s=st.sampled_from([1, 1, 1, 2]),
         back=st.integers(-1, 20),
         flags=st.sampled_from([CommandFlag.BY_ORDER_ID, CommandFlag.BY_ORDER_ID, 2, 3]),
@@ -217,15 +277,23 @@ def random_command(source: random.Random, last_session_id: int) -> Command:
         return Command(
             kind=CommandKind.CANCEL, session_id=session_id, client_order_id=source.randint(1, 60)
         )
-    if dice < 0.255:
+    if dice < 0.4:
+        return Command(
+            kind=CommandKind.REPLACE,
+            session_id=session_id,
+            client_order_id=source.randint(1, 60),
+            price_ticks=round(source.gauss(0, 15)),
+            qty_lots=source.randint(1, 30),
+        )
+    if dice < 0.405:
         return Command(kind=CommandKind.SESSION_OPEN, session_id=last_session_id + 1)
-    if dice < 0.26:
+    if dice < 0.41:
         return Command(
             kind=CommandKind.SESSION_END,
             session_id=session_id,
             flags=source.choice([0, CommandFlag.CANCEL_ORDERS]),
         )
-    if dice < 0.29:
+    if dice < 0.44:
         return Command(
             kind=CommandKind.CANCEL,
             session_id=1,

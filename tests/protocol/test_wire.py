@@ -122,7 +122,11 @@ def test_every_reason_has_a_byte_in_version_1(reason):
 
     if reason.is_reject:
         assert said == messages.Done(3, 7, 5, 9)
-    elif reason in (Reason.OPERATOR_CANCELLED, Reason.SESSION_ENDED):
+    elif reason in (
+        Reason.OPERATOR_CANCELLED,
+        Reason.SESSION_ENDED,
+        Reason.REPLACED_TO_FILLED,
+    ):
         assert said == messages.Done(3, 7, 2, 9)
     else:
         assert said == messages.Done(3, 7, int(reason), 9)

@@ -92,6 +92,14 @@ class Table:
                     session_id=self.session_id(name),
                     client_order_id=int(name[1:]),
                 )
+            case ["replace", name, total, "@", price]:
+                command = Command(
+                    kind=CommandKind.REPLACE,
+                    session_id=self.session_id(name),
+                    client_order_id=int(name[1:]),
+                    price_ticks=self.price(price),
+                    qty_lots=int(total),
+                )
             case ["operator", "cancels", name]:
                 command = Command(
                     kind=CommandKind.CANCEL,
