@@ -58,6 +58,7 @@ COMPILED = [
         "bourse/daemon/journal_thread.py",
         "bourse/daemon/gateway.py",
         "bourse/bench/client.py",
+        "bourse/bench/engine_loops.py",
     ]
     if Path(path).exists() and os.environ.get("BOURSE_COMPILE") != "0"
 ]
