@@ -459,12 +459,30 @@ class Gateway:
     @cython.cfunc
     def _reap(self, session: Session, now_ns: int64_t):
         """Drop a connection that is closed on our side, once the peer has what it is owed."""
-        age_ns: int64_t = now_ns - session.lingering_ns
-        if session.queued_bytes == 0 and socket_unsent(session.fd) == 0:
-            if age_ns > _LINGER_NS:
+        if self._check_progress(session, now_ns) == 0:
+            if now_ns - session.lingering_ns > _LINGER_NS:
                 session.transport.abort()
-        elif age_ns > self.slow_reader_ns:
-            self.outbound.cut(session, f"it did not take its last bytes for {age_ns / 1e9:.0f} s")
+
+    @cython.cfunc
+    def _check_progress(self, session: Session, now_ns: int64_t) -> uint64_t:
+        """Cut off a peer that takes nothing; returns the bytes that it has not taken yet.
+
+        What counts is what its kernel acknowledges: the transport's queue alone moves in steps of
+        megabytes.
+        """
+        waiting: uint64_t = session.queued_bytes + cython.cast(uint64_t, socket_unsent(session.fd))
+        drained: uint64_t = session.bytes_out - waiting
+        if waiting == 0 or drained != session.drained_bytes:
+            session.drained_bytes = drained
+            session.stuck_ns = 0
+        elif session.stuck_ns == 0:
+            session.stuck_ns = now_ns
+        elif now_ns - session.stuck_ns > self.slow_reader_ns:
+            self.outbound.cut(
+                session,
+                f"it took none of {waiting} bytes for {(now_ns - session.stuck_ns) / 1e9:.0f} s",
+            )
+        return waiting
 
     @cython.cfunc
     def _resume_stalled(self) -> cython.bint:
@@ -572,8 +590,6 @@ class Gateway:
         """Event loop, each half second: deadlines, and the latency window."""
         session: Session
         now_ns: int64_t = mono_ns()
-        drained: uint64_t
-        waiting: uint64_t
         for session in self.sessions.all():
             if session.residual_ns and now_ns - session.residual_ns > self.frame_ns:
                 self._refuse(
@@ -583,20 +599,8 @@ class Gateway:
                 continue
             if session.lingering_ns:
                 self._reap(session, now_ns)
-                continue
-            waiting = session.queued_bytes
-            drained = session.bytes_out - waiting
-            if waiting == 0 or drained != session.drained_bytes:
-                session.drained_bytes = drained
-                session.stuck_ns = 0
-            elif session.stuck_ns == 0:
-                session.stuck_ns = now_ns
-            elif now_ns - session.stuck_ns > self.slow_reader_ns:
-                self.outbound.cut(
-                    session,
-                    f"it took none of {waiting} bytes"
-                    f" for {(now_ns - session.stuck_ns) / 1e9:.0f} s",
-                )
+            elif session.queued:
+                self._check_progress(session, now_ns)
         self.stages.on_tick()
         if not self.stopping:
             self.loop.call_later(TICK_SECONDS, self._on_tick)

@@ -127,7 +127,6 @@ def test_a_client_that_lets_too_much_pile_up_is_cut_off(new_daemon: Callable[...
     assert daemon.stop() == 0
 
 
-@pytest.mark.xfail(reason="progress is looked for in the daemon's queue alone")
 @pytest.mark.parametrize("ends", [False, True])
 def test_a_slow_but_steady_reader_is_not_cut_off(
     new_daemon: Callable[..., Daemon], ends: bool
