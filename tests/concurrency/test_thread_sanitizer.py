@@ -155,13 +155,13 @@ def test_the_daemons_threads(durability, poll, modules):
     assert report["same_events"], "the events differ from those of an engine alone"
     assert report["same_digests"]
     assert report.get("same_log", True), "the log differs from what was executed"
-    assert report["full_rings"] > 0, report
     assert report["depth_replies"] > 0, report
     assert report["snapshots"] == 1, report
     if poll is PollMode.BLOCK:
+        # Whoever spins may be lucky all the time; whoever sleeps is not.
+        assert report["full_rings"] > 0, report
         assert report["sleeps"] > 0, report
-    if durability is not Durability.MEMORY:
-        assert report["shut_gates"] > 0, report
+        assert durability is Durability.MEMORY or report["shut_gates"] > 0, report
 
 
 @pytest.mark.parametrize(
