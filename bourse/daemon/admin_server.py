@@ -40,8 +40,7 @@ def bind_admin_socket(path: Path) -> socket.socket:
     """Create the socket file with mode 0600 and return the bound, listening socket.
 
     A dead daemon's socket is replaced. A live one's, a symbolic link, another kind of file or
-    another
-    user's socket is refused.
+    another user's socket is refused.
 
     Raises:
         OwnershipError: a daemon answers there.
@@ -159,6 +158,9 @@ class AdminServer:
             await connection.serve()
         except (ConnectionError, asyncio.CancelledError):
             pass
+        except Exception:
+            # A bug, but a console's: it costs this connection, not the exchange.
+            self._log.exception("an admin connection ends: it failed")
         finally:
             connection.close()
             self._connections.discard(task)
@@ -333,6 +335,9 @@ class Connection:
             except AdminError as error:
                 self._server.log.warning("topic %s ends: %s", subscription.topic, error)
                 return
+            except Exception:
+                self._server.log.exception("topic %s ends: it failed", subscription.topic)
+                return
             due_s = loop.time() + subscription.period_s
 
     async def _error(self, request_id: int | str | None, code: int, message: str) -> None:
@@ -340,6 +345,9 @@ class Connection:
         await self._write({"jsonrpc": "2.0", "id": request_id, "error": body})
 
     async def _write(self, message: dict[str, Any]) -> None:
+        if self._writer.is_closing():
+            # The loop learns of it before this connection's task does; a write would be a bug.
+            raise ConnectionResetError("the client is gone")
         self._writer.write(_encoder.encode(message) + b"\n")
         await self._writer.drain()
 

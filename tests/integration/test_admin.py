@@ -233,6 +233,21 @@ def test_connections_that_come_and_go_leave_nothing_behind(daemon: Daemon) -> No
 # --- subscriptions
 
 
+def test_a_client_that_leaves_with_requests_and_frames_under_way_harms_nobody(
+    daemon: Daemon,
+) -> None:
+    # Whatever comes first: an answer, a frame or the end of the connection.
+    for _ in range(25):
+        with Line(daemon) as line:
+            line.ask("hello", protocol_versions=[1])
+            for topic in TOPICS:
+                line.tell("subscribe", topic=topic, max_hz=20)
+            line.say(b'{"jsonrpc":"2.0","id":1,"method":"status","params":{}}\n' * 20)
+
+    assert daemon.is_running, daemon.log()
+    assert daemon.call("status").connections == 0
+
+
 @pytest.mark.parametrize("topic", TOPICS)
 def test_one_frame_is_outstanding_until_its_credit_comes_back(daemon: Daemon, topic: str) -> None:
     with Line(daemon) as line:
