@@ -418,9 +418,10 @@ class Gateway:
             # Less than a frame.
             memcpy(cython.address(session.residual[0]), data + used, size - used)
             session.residual_bytes = size - used
-            session.residual_ns = received_ns
+            session.residual_ns = mono_ns()
         else:
             session.stalled = cython.cast(cython.p_char, data + used)[: size - used]
+            session.stalled_ns = received_ns
             session.pause_reading()
             self.stalled.append(session)
             self._arm()
@@ -523,7 +524,7 @@ class Gateway:
             session,
             cython.cast(cython.pointer[uint8_t], cython.cast(cython.p_char, data)),
             len(data),
-            mono_ns(),
+            session.stalled_ns,
         )
         if session.closing or session.stalled:
             return
@@ -591,6 +592,9 @@ class Gateway:
         session: Session
         now_ns: int64_t = mono_ns()
         for session in self.sessions.all():
+            if session.residual_ns and session.read_paused:
+                # We do not read from it: its end may have come long ago.
+                session.residual_ns = now_ns
             if session.residual_ns and now_ns - session.residual_ns > self.frame_ns:
                 self._refuse(
                     session,

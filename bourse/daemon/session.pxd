@@ -21,10 +21,11 @@ cdef class Session:
     cdef bint read_paused           # it is not
     cdef bint write_paused          # the peer has not taken what is queued
     cdef bytes stalled              # received but not decoded: the command ring was full
+    cdef int64_t stalled_ns         # monotonic time of the read that it came with
     # Less than a frame, waiting for its end.
     cdef uint8_t residual[64]
     cdef int residual_bytes
-    cdef int64_t residual_ns        # monotonic time since when; 0 when there is none
+    cdef int64_t residual_ns        # monotonic time since when it could have come; 0 when there is none
     # Encoded in this turn.
     cdef bint dirty
     cdef uint8_t *out

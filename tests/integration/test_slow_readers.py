@@ -60,6 +60,36 @@ def test_a_client_that_pipelines_a_burst_and_only_then_reads_is_served_whole(
     assert daemon.stop() == 0
 
 
+def test_half_a_frame_whose_end_we_do_not_read_is_not_held_against_the_client(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    # Above the high water it is not read from, mostly in the middle of a frame, for longer than a
+    # frame may take.
+    daemon = new_daemon(
+        poll="adaptive",
+        durability="memory",
+        outbound_high_water_bytes=4096,
+        frame_seconds=0.2,
+        slow_reader_seconds=60.0,
+    ).start()
+    client = daemon.connect()
+    client.reads = False
+    client.queue(b"".join(buy(n, 1, 1 + n % 50).pack() for n in range(1, 4 * BURST + 1)))
+    sent = -1
+    while client.outgoing and client.sent_bytes != sent:
+        sent = client.sent_bytes
+        until = time.monotonic() + 1.3  # two looks at the deadlines are half a second apart
+        pump([client], lambda until=until: time.monotonic() > until or not client.outgoing)
+    assert client.outgoing, "it was read from all the while"
+    client.reads = True
+
+    pump([client], lambda: len(client.received) >= 31 * 4 * BURST or bool(client.ended), 30.0)
+
+    assert not daemon.log_lines("half a frame")
+    assert len(client.received) == 31 * 4 * BURST
+    assert daemon.stop() == 0
+
+
 def test_a_client_that_takes_nothing_is_cut_off_and_the_others_trade_on(
     new_daemon: Callable[..., Daemon],
 ) -> None:
