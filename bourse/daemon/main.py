@@ -187,6 +187,9 @@ class Daemon:
         await pipeline.desk.stopped
         await self._drain(gateway)
         await pipeline.join()
+        if pipeline.failed_errno:
+            # The last sync of all: nobody takes turns any more to see it.
+            self._on_disk_error(pipeline.failed_errno)
         await self._admin.stop()
         self._log.info("stopped at record %d, event %d", gateway.wal_seq, gateway.event_seq)
         return EXIT_OK
