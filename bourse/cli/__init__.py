@@ -6,6 +6,8 @@ An error that bourse raises on purpose becomes one sentence on stderr and its ex
     1    refused, or a check failed  5    a peer broke a protocol
     2    wrong usage                 65   the log or a snapshot cannot be used
     3    no daemon answers           130  interrupted        141  whoever read the output went away
+
+A daemon in the foreground also ends with 70 (a bug) and 74 (the disk failed): daemon/main.py.
 """
 
 from __future__ import annotations

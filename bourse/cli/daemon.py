@@ -92,10 +92,11 @@ def start(
     \b
     Exit codes:
       0   stopped in order (with --detach: ready)
-      1   failed while it ran, a disk error for instance
       2   wrong flag, configuration or directory
       4   the data directory, socket or port is somebody else's
-      65  the log is corrupt
+      65  the log is corrupt, or cannot be read
+      70  a bug ended it; its log says which
+      74  the disk failed while it ran; nothing was acknowledged after that
     """
     from bourse.config import load_config
 
@@ -136,10 +137,11 @@ def _start_detached(
     from bourse.admin.launch import DaemonProcess
     from bourse.config import absolute
     from bourse.errors import UsageError
+    from bourse.journal.storage import make_directory
 
     log_path = Path(settings.log_file or settings.data_dir / "daemon.log")
+    make_directory(log_path.parent, "--log-file" if settings.log_file else "--data")
     try:
-        log_path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         log_path.open("ab").close()
     except OSError as error:
         raise UsageError(

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from bourse.errors import UsageError
+from bourse.journal.storage import make_directory
 
 
 class _Formatter(logging.Formatter):
@@ -31,7 +32,7 @@ def open_log(path: str | None) -> logging.Logger:
     """Return the daemon's logger, writing to `path` (appending) or to stderr.
 
     Raises:
-        UsageError: the file cannot be opened.
+        UsageError: the file or its directory cannot be made or opened.
     """
     log = logging.getLogger("bourse")
     log.setLevel(logging.INFO)
@@ -40,8 +41,9 @@ def open_log(path: str | None) -> logging.Logger:
     if path is None:
         handler = logging.StreamHandler(sys.stderr)
     else:
+        # It may be the data directory, which must not be lost with the power.
+        make_directory(Path(path).parent, "--log-file")
         try:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
             handler = logging.FileHandler(path, encoding="utf-8")
         except OSError as error:
             raise UsageError(

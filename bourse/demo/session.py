@@ -22,7 +22,8 @@ from bourse.config import default_admin_path, runtime_dir
 from bourse.core.records import digest_text
 from bourse.demo.market import Report
 from bourse.demo.traders import START_TICKS
-from bourse.errors import BourseError, UnavailableError, UsageError
+from bourse.errors import BourseError, UnavailableError
+from bourse.journal.storage import make_directory
 
 MARKET_STOP_SECONDS_MAX = 30.0
 
@@ -78,16 +79,11 @@ class Demo:
         """Start both.
 
         Raises:
+            UsageError: the data directory cannot be made.
             DaemonFailedError: the daemon's own sentence.
         """
         self.admin = free_admin_path()
-        try:
-            data.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"cannot make the data directory {data} ({error.strerror}); "
-                "name another with --data"
-            ) from None
+        make_directory(data)
         flags = {"data": data, "listen": listen, "durability": "fsync", "poll": poll}
         arguments = [word for key, value in flags.items() for word in (f"--{key}", str(value))]
         self.daemon = DaemonProcess(

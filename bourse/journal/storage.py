@@ -108,8 +108,12 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def make_directory(path: Path) -> None:
+def make_directory(path: Path, flag: str = "--data") -> None:
     """Make a directory and those above it, each durable in its parent.
+
+    Args:
+        path: the directory; it may be there.
+        flag: what names another one, for the sentence of an error.
 
     Raises:
         UsageError: it cannot be made, or the path is something else.
@@ -125,10 +129,10 @@ def make_directory(path: Path) -> None:
                 place.mkdir(mode=DIRECTORY_MODE)
             sync_directory(place.parent)
         if not path.is_dir():
-            raise UsageError(f"{path} is not a directory; choose another with --data.")
+            raise UsageError(f"{path} is not a directory; choose another with {flag}.")
     except OSError as error:
         raise UsageError(
-            f"cannot make the directory {path}: {error.strerror}; choose another with --data."
+            f"cannot make the directory {path}: {error.strerror}; choose another with {flag}."
         ) from error
 
 
