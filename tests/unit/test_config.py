@@ -1,7 +1,9 @@
 """bourse.config: defaults, files, flags, and a sentence for everything that is wrong."""
 
+import tomllib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from bourse.config import (
@@ -21,6 +23,20 @@ from bourse.errors import ConfigError
 def write(path: Path, text: str) -> Path:
     path.write_text(text)
     return path
+
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
+
+
+def test_the_page_has_every_key_with_its_default() -> None:
+    shown = tomllib.loads(PAGE.read_text().partition("```toml\n")[2].partition("```")[0])
+    config = DaemonConfig()
+
+    assert list(shown) == [field.name for field in msgspec.structs.fields(DaemonConfig)]
+    for key, value in shown.items():
+        if value != "...":
+            default = getattr(config, key)
+            assert value == getattr(default, "label", default), key
 
 
 def test_defaults_are_the_documented_ones(monkeypatch: pytest.MonkeyPatch) -> None:
