@@ -10,6 +10,7 @@ import typer
 
 from bourse.cli.options import AdminOption, JsonOption, admin_path, command_app
 from bourse.cli.output import say, say_json
+from bourse.domain import Side
 
 if TYPE_CHECKING:
     from bourse.admin.messages import Depth, Level, Trade
@@ -130,13 +131,10 @@ def trade_line(trade: Trade) -> str:
     """Write one trade."""
     seconds, nanoseconds = divmod(trade.received_ns, 1_000_000_000)
     clock = time.strftime("%H:%M:%S", time.localtime(seconds)) + f".{nanoseconds // 1_000_000:03}"
-    verb = "bought" if trade.taker_side == 1 else "sold"
+    verb = "bought from" if trade.taker_side == Side.BUY else "sold to"
     return (
         f"  {clock}  {trade.price_ticks:>12,} x {trade.qty_lots:<10,} "
-        f"order {trade.taker_order_id} {verb} from order {trade.maker_order_id}"
-        if trade.taker_side == 1
-        else f"  {clock}  {trade.price_ticks:>12,} x {trade.qty_lots:<10,} "
-        f"order {trade.taker_order_id} {verb} to order {trade.maker_order_id}"
+        f"order {trade.taker_order_id} {verb} order {trade.maker_order_id}"
     )
 
 

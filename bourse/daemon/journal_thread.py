@@ -65,7 +65,6 @@ _SPIN_NS = cython.declare(cython.longlong, SPIN_NS)
 _YIELD_POLLS = cython.declare(cython.int, YIELD_POLLS)
 _FSYNC = cython.declare(cython.int, Durability.FSYNC)
 _BLOCK = cython.declare(cython.int, PollMode.BLOCK)
-_BUSY = cython.declare(cython.int, PollMode.BUSY)
 _ZEROS_BYTES = cython.declare(cython.ulonglong, 1 << 20)
 
 

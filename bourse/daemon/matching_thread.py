@@ -1,7 +1,6 @@
 """The matcher thread: commands in, records to the journal, events out; without the GIL.
 
-    command ring ──► take a group ──► 1. hand its records to the journal ring      (record before
-    match)
+    command ring ──► take a group ──► 1. hand its records to the journal ring (record before match)
                                       2. execute one by one into the event ring
                                       3. publish, ring the gateway's bell
 

@@ -1,7 +1,6 @@
 """The way out: event ring, release gate, frames, one write a session a turn.
 
-    event ring ──► head: wal_seq released? ──► encode into the sessions' `out` ──► send, record the
-    stages
+    event ring ──► head: wal_seq released? ──► encode into the sessions' `out` ──► send
                    no: leave it there; the journal rings when it is
 
 An event goes to the owner of the order that it is about; a trade to the taker's and to the maker's

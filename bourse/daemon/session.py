@@ -173,8 +173,7 @@ class Session:
         """Close our side after the last bytes; the connection ends when the peer closes its own.
 
         Until then what the peer sends is read and thrown away: closing a socket that holds unread
-        bytes
-        resets the connection, and the peer's last answers would be lost with it.
+        bytes resets the connection, and the peer's last answers would be lost with it.
         """
         self.lingering_ns = mono_ns()
         if self.input_ended:

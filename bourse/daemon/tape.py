@@ -59,8 +59,7 @@ class TradeTape:
 
         Returns:
             The trades, newest last, as messages.Trade's fields; the last trade's sequence (0:
-            none); how many after
-            `sequence` are not among them.
+            none); how many after `sequence` are not among them.
         """
         result: list = []
         missed: uint64_t = 0

@@ -61,15 +61,13 @@ def decode_request(
     """Read one request from the start of `data`.
 
     Each byte is judged as soon as it is there, so that a hostile frame is refused before it is
-    whole: nothing
-    waits for four gigabytes.
+    whole: nothing waits for four gigabytes.
 
     Args:
         data: bytes as received.
         size_bytes: how many there are.
         command: filled when a frame was taken: kind, side, order_type, client_order_id,
-        price_ticks, qty_lots,
-            client_time_ns; every other field is 0.
+            price_ticks, qty_lots, client_time_ns; every other field is 0.
 
     Returns:
         The frame's size in bytes, 0 when more bytes are needed, or a negative DECODE_... code.
@@ -186,8 +184,7 @@ def encode_done(
     """Write a Done frame; `out` has room for 32 bytes. Returns 32. Never raises.
 
     Reasons that version 1 has no byte for are said as the nearest that it has: any refusal is
-    Rejected, a
-    cancel by the operator or with the session is Cancelled.
+    Rejected, a cancel by the operator or with the session is Cancelled.
     """
     reason: uint8_t = event.reason
     if reason >= _FIRST_REJECT:

@@ -10,8 +10,7 @@ All integers are little-endian, without padding. A frame is
 
 Client to server:
 
-    type  message    payload (offset in the frame)                                            frame
-    bytes
+    type  message    payload (offset in the frame)                                     frame bytes
     0x01  NewOrder   id u64 (6), side u8 (14), qty u64 (15), kind u8 (23), price i64 (24),
                      timestamp i64 (32)                                                       40
           of Market  the same without the price: timestamp i64 (24)                           32

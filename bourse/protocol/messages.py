@@ -1,7 +1,8 @@
 """Protocol version 1 as plain Python values: for clients, tests and tools; the codec's slow twin.
 
->>> frame = NewOrder(id=7, side=Side.BUY, qty=5, kind=OrderType.LIMIT, price=100).pack() >>>
-len(frame) 40
+>>> frame = NewOrder(id=7, side=Side.BUY, qty=5, kind=OrderType.LIMIT, price=100).pack()
+>>> len(frame)
+40
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 Frames computed by hand, and the codec's slow twin.
 """
 
+import doctest
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -213,3 +215,7 @@ def test_a_stream_cut_anywhere_gives_the_same_messages():
 def test_the_reader_refuses_a_hostile_length():
     with pytest.raises(ProtocolError, match="length is 4294967295"):
         messages.FrameReader().receive_data(b"\xff\xff\xff\xff")
+
+
+def test_the_example_in_the_docstring_works() -> None:
+    assert doctest.testmod(messages) == (0, 2)
