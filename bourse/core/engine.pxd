@@ -23,8 +23,6 @@ cdef class Engine:
     cdef Index by_session_id
     cdef Index by_instrument_id     # -> the instrument's buy side
     cdef uint64_t sure_count        # orders for which there is room without looking
-    cdef uint32_t last_session      # slots of the last lookups
-    cdef uint32_t last_instrument
 
     # The command being executed.
     cdef Command command            # a copy, made only when the window was too small
@@ -37,6 +35,7 @@ cdef class Engine:
     cdef uint64_t open_lots         # of a new order
     cdef int64_t limit_key          # worst key of the other side that a new order may trade with
     cdef uint64_t head_order_id
+    cdef uint32_t tag               # of a new order's key in by_client
     # Where find_level() ended: a level, or where to insert it.
     cdef uint32_t found_level
     cdef uint32_t found_block

@@ -71,7 +71,6 @@ from cython.cimports.bourse.core.structures import (
     PHASE_MATCH,
     PHASE_REJECTED,
     PHASE_REPLACE,
-    PHASE_TAKER_END,
     POST_ONLY,
     POST_ONLY_WOULD_CROSS,
     QUANTITY_OVERFLOW,
@@ -131,11 +130,13 @@ ORDERS_MAX = 1 << 30
 
 _APPLY_EVENTS = 256
 
-# Places that the indexes begin with, powers of two; small books then have no clusters of entries.
-CLIENT_PLACES = cython.declare(uint64_t, 1 << 15)
+# Places that the indexes begin with, powers of two.
+CLIENT_PLACES = cython.declare(uint64_t, 1 << 11)
 STRAY_PLACES = cython.declare(uint64_t, 1 << 10)
+# Up to so many places (512 KiB of an index) at most an eighth is used.
+SPARSE_PLACES = cython.declare(uint64_t, 1 << 16)
 # Entries of the old table looked at for each insertion while an index grows. A table of n places is
-# emptied after n/16 insertions; the next growth is 3n/5 insertions away.
+# emptied after n/16 insertions; the next growth is at least n/8 insertions away.
 MOVED_PER_INSERT = cython.declare(cython.int, 16)
 
 
@@ -375,6 +376,16 @@ def order_term(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
+def link(digest: uint64_t, word: uint64_t) -> uint64_t:
+    """Return the event digest after one more event's word."""
+    digest = digest ^ word
+    return ((digest << 29) | (digest >> 35)) * P1 + P5
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def chain(
     digest: uint64_t,
     kind: uint64_t,
@@ -390,9 +401,10 @@ def chain(
     Only the last two lines depend on the digest before: events' multiplications overlap.
     """
     word: uint64_t = kind | (reason << 8) | (side << 16) | (instrument_id << 32)
-    word = word * P1 + order_id * P2 + cython.cast(uint64_t, price_ticks) * P3 + qty_lots * P4
-    digest = digest ^ word
-    return ((digest << 29) | (digest >> 35)) * P1 + P5
+    return link(
+        digest,
+        word * P1 + order_id * P2 + cython.cast(uint64_t, price_ticks) * P3 + qty_lots * P4,
+    )
 
 
 # --- Indexes --------------------------------------------------------------------------------------
@@ -515,23 +527,28 @@ def index_grow(index: IndexPtr) -> cython.bint:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def index_ready(index: IndexPtr) -> cython.bint:
-    """Make sure that one entry can be added, 3/5 full at most; false when there is no memory."""
-    if index.old != cython.NULL:
-        index_move(index, MOVED_PER_INSERT)
-    if index.count * 5 < (index.mask + 1) * 3:
-        return True
-    return index_grow(index)
+def room(mask: uint64_t, count: uint64_t) -> uint64_t:
+    """Return how many entries fit into a table until it is to grow.
+
+    A small table stays nearly empty: then nearly every entry is at home, and a processor guesses
+    right where a search ends. A large one, whose cache misses cost more, is filled to 3/5.
+    """
+    places: uint64_t = mask + 1
+    most: uint64_t = places // 8 if places <= SPARSE_PLACES else places * 3 // 5
+    return most - count if most > count else 0
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def room(mask: uint64_t, count: uint64_t) -> uint64_t:
-    """Return how many entries fit into a table until it is 3/5 full."""
-    most: uint64_t = (mask + 1) * 3 // 5
-    return most - count if most > count else 0
+def index_ready(index: IndexPtr) -> cython.bint:
+    """Make sure that one entry can be added; false when there is no memory."""
+    if index.old != cython.NULL:
+        index_move(index, MOVED_PER_INSERT)
+    if room(index.mask, index.count) != 0:
+        return True
+    return index_grow(index)
 
 
 @cython.cfunc
@@ -548,7 +565,7 @@ def index_room(index: IndexPtr) -> uint64_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def index_add(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
-    """Add an entry that is not there; index_ready() came before."""
+    """Add an entry that is not there and count it; index_ready() came before."""
     index_put(index, tag, slot)
     index.count += 1
 
@@ -570,13 +587,12 @@ def index_bury(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def index_remove(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
+def index_take(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
     """Remove an entry; those after it move back until one is at home."""
     entries: EntryPtr = index.entries
     mask: uint64_t = index.mask
     hole: uint64_t = tag & mask
     position: uint64_t
-    index.count -= 1
     while entries[hole].slot != slot:
         if entries[hole].slot == 0:
             index_bury(index, tag, slot)
@@ -588,6 +604,16 @@ def index_remove(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
         hole = position
         position = (position + 1) & mask
     entries[hole].slot = 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def index_remove(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
+    """Remove an entry and count it."""
+    index.count -= 1
+    index_take(index, tag, slot)
 
 
 @cython.cfunc
@@ -610,7 +636,6 @@ def matches(
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def find(
@@ -658,18 +683,28 @@ def find(
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def find_tagged(
+    engine: Engine, tag: uint32_t, session: uint32_t, client_order_id: uint64_t
+) -> uint32_t:
+    """Return the slot of a session's live order whose tag is known, 0 when none.
+
+    Most new orders' homes are empty.
+    """
+    index: IndexPtr = cython.address(engine.by_client)
+    if index.entries[tag & index.mask].slot == 0 and index.old == cython.NULL:
+        return 0
+    return find(engine, index, 0, tag, client_order_id, session)
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def find_client(engine: Engine, session: uint32_t, client_order_id: uint64_t) -> uint32_t:
     """Return the slot of a session's live order, 0 when none."""
-    return find(
-        engine,
-        cython.address(engine.by_client),
-        0,
-        client_tag(session, client_order_id),
-        client_order_id,
-        session,
-    )
+    return find_tagged(engine, client_tag(session, client_order_id), session, client_order_id)
 
 
 @cython.cfunc
@@ -806,16 +841,26 @@ def find_order(engine: Engine, order_id: uint64_t) -> uint32_t:
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def numbered(engine: Engine, index: IndexPtr, what: cython.int, key: uint32_t) -> uint32_t:
+    """Return the slot of a session or instrument, 0 when none.
+
+    Its tag is the id itself, so an entry at home needs no look at the thing.
+    """
+    entry: EntryPtr = index.entries + (key & index.mask)
+    if entry.tag == key and entry.slot != 0:
+        return entry.slot
+    return find(engine, index, what, key, key, 0)
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def find_session(engine: Engine, session_id: uint32_t) -> uint32_t:
     """Return the slot of a session that is open or has live orders, 0 when none."""
-    if session_at(engine, engine.last_session).session_id == session_id:
-        return engine.last_session
-    engine.last_session = find(
-        engine, cython.address(engine.by_session_id), 2, session_id, session_id, 0
-    )
-    return engine.last_session
+    return numbered(engine, cython.address(engine.by_session_id), 2, session_id)
 
 
 @cython.cfunc
@@ -823,12 +868,7 @@ def find_session(engine: Engine, session_id: uint32_t) -> uint32_t:
 @cython.exceptval(check=False)
 def find_instrument(engine: Engine, instrument_id: uint32_t) -> uint32_t:
     """Return the slot of an instrument's buy side, 0 when none."""
-    if side_at(engine, engine.last_instrument).instrument_id == instrument_id:
-        return engine.last_instrument
-    engine.last_instrument = find(
-        engine, cython.address(engine.by_instrument_id), 3, instrument_id, instrument_id, 0
-    )
-    return engine.last_instrument
+    return numbered(engine, cython.address(engine.by_instrument_id), 3, instrument_id)
 
 
 # --- Levels ---------------------------------------------------------------------------------------
@@ -839,8 +879,11 @@ def find_instrument(engine: Engine, instrument_id: uint32_t) -> uint32_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def key_of(side: uint32_t, price_ticks: int64_t) -> int64_t:
-    """Price to key, and key to price: higher keys are better prices on both sides."""
-    return price_ticks if side == BUY else ~price_ticks
+    """Price to key, and key to price: higher keys are better prices on both sides.
+
+    The same price for BUY (1), all bits turned over for SELL (2), without a branch to guess.
+    """
+    return price_ticks ^ (1 - cython.cast(int64_t, side))
 
 
 @cython.cfunc
@@ -869,21 +912,29 @@ def find_block(side: SidePtr, key: int64_t) -> uint32_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def position_in(block: BlockPtr, key: int64_t) -> uint32_t:
-    """Return the position of the first level of a block whose key is not lower, or its count."""
-    low: uint32_t = 0
+    """Return the position of the first level of a block whose key is not lower, or its count.
+
+    Keys are distinct whole numbers, so a key that is `distance` below the last one stands at most
+    as many places before it, and exactly there where every price has its level, as near the touch.
+    Else the rest is halved without a branch to guess.
+    """
     count: uint32_t = block.count
+    low: uint32_t = 0
     half: uint32_t
-    # Most of what happens is near the touch, which is at the end.
-    if count != 0 and key > block.keys[count - 1]:
+    distance: uint64_t
+    if count == 0 or key > block.keys[count - 1]:
         return count
-    while count > 0:
+    distance = cython.cast(uint64_t, block.keys[count - 1]) - cython.cast(uint64_t, key)
+    if distance < count:
+        low = count - 1 - cython.cast(uint32_t, distance)
+    if block.keys[low] >= key:
+        return low
+    count -= low
+    while count > 1:
         half = count // 2
-        if block.keys[low + half] < key:
-            low += half + 1
-            count -= half + 1
-        else:
-            count = half
-    return low
+        low += half * cython.cast(uint32_t, block.keys[low + half - 1] < key)
+        count -= half
+    return low + cython.cast(uint32_t, block.keys[low] < key)
 
 
 @cython.cfunc
@@ -1049,6 +1100,7 @@ def add_level(engine: Engine, side_slot: uint32_t, key: int64_t) -> uint32_t:
             block = upper
             position -= BLOCK_LEVELS // 2
     if position != block.count:
+        # Not the best of its block.
         memmove(
             cython.address(block.keys[position + 1]),
             cython.address(block.keys[position]),
@@ -1163,7 +1215,7 @@ def remove_level(engine: Engine, side: SidePtr, key: int64_t) -> cython.void:
 @cython.exceptval(check=False)
 def free_session_if_over(engine: Engine, slot: uint32_t, session: SessionPtr) -> cython.void:
     """Forget a session that is closed and has no live order."""
-    if session.is_open or session.order_count != 0:
+    if session.order_count != 0 or session.is_open:
         return
     index_remove(cython.address(engine.by_session_id), session.session_id, slot)
     session.session_id = 0
@@ -1221,10 +1273,10 @@ def leave_queue(engine: Engine, order: OrderPtr, side: SidePtr) -> cython.void:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def forget_order(
+def unlist_order(
     engine: Engine, slot: uint32_t, order: OrderPtr, session: SessionPtr
 ) -> cython.void:
-    """Take an order off its session and the indexes and free it; it has left its queue."""
+    """Take an order off its session and the indexes; its slot is marked free, but on no list."""
     if order.session_prev != 0:
         order_at(engine, order.session_prev).session_next = order.session_next
     else:
@@ -1234,21 +1286,41 @@ def forget_order(
     else:
         session.tail = order.session_prev
     session.order_count -= 1
-    index_remove(
+    index_take(
         cython.address(engine.by_client), client_tag(order.session, order.client_order_id), slot
     )
     table_remove(cython.address(engine.by_order_id), order.order_id, slot)
     order.leaves_lots = 0
-    order.next = engine.order_pool.free
-    engine.order_pool.free = slot
     free_session_if_over(engine, order.session, session)
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def forget_order(
+    engine: Engine, slot: uint32_t, order: OrderPtr, session: SessionPtr
+) -> cython.void:
+    """Take an order off its session and the indexes and free it; it has left its queue."""
+    unlist_order(engine, slot, order, session)
+    order.next = engine.order_pool.free
+    engine.order_pool.free = slot
+
+
+@cython.cfunc
+@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def append_order(
-    engine: Engine, level_slot: uint32_t, session_slot: uint32_t, record: OrderRecordPtr
+    engine: Engine,
+    level_slot: uint32_t,
+    session_slot: uint32_t,
+    tag: uint32_t,
+    client_order_id: uint64_t,
+    order_id: uint64_t,
+    leaves_lots: uint64_t,
+    qty_lots: uint64_t,
+    place: uint64_t,
 ) -> cython.void:
     """Put a new order at the end of a level's queue, its session's list and both indexes."""
     pool: PoolPtr = cython.address(engine.order_pool)
@@ -1262,14 +1334,12 @@ def append_order(
         slot = cython.cast(uint32_t, pool.next_unused)
         pool.next_unused += 1
         order = order_at(engine, slot)
-    order.order_id = record.order_id
-    order.client_order_id = record.client_order_id
-    order.leaves_lots = record.leaves_lots
-    order.qty_lots = record.qty_lots
-    order.place = (record.priority << 8) | record.order_type
-    join_queue(engine, slot, order, level_slot)
+    order.client_order_id = client_order_id
+    order.order_id = order_id
+    order.leaves_lots = leaves_lots
+    order.qty_lots = qty_lots
+    order.place = place
     order.session = session_slot
-    engine.sure_count -= 1
     order.session_next = 0
     order.session_prev = session.tail
     if session.tail != 0:
@@ -1278,10 +1348,10 @@ def append_order(
         session.head = slot
     session.tail = slot
     session.order_count += 1
-    index_add(
-        cython.address(engine.by_client), client_tag(session_slot, record.client_order_id), slot
-    )
-    table_put(cython.address(engine.by_order_id), record.order_id, slot)
+    join_queue(engine, slot, order, level_slot)
+    engine.sure_count -= 1
+    index_put(cython.address(engine.by_client), tag, slot)
+    table_put(cython.address(engine.by_order_id), order_id, slot)
 
 
 @cython.cfunc
@@ -1290,6 +1360,7 @@ def append_order(
 def make_ready(engine: Engine) -> cython.bint:
     """Make room for one more order, and note for how many more there is room then."""
     sure: uint64_t
+    engine.by_client.count = engine.state.live_order_count
     if not (
         pool_ready(cython.address(engine.order_pool))
         and pool_ready(cython.address(engine.level_pool))
@@ -1442,12 +1513,13 @@ def judge_new_order(engine: Engine, command: CommandPtr) -> uint32_t:
     own_side: SidePtr
     order_type: uint8_t = command.order_type
     side: uint8_t = command.side
-    crosses: cython.bint
     level: uint32_t
-    session: uint32_t = find_session(engine, command.session_id)
+    session: uint32_t = numbered(
+        engine, cython.address(engine.by_session_id), 2, command.session_id
+    )
     if session == 0 or not session_at(engine, session).is_open:
         return UNKNOWN_SESSION
-    book = find_instrument(engine, command.instrument_id)
+    book = numbered(engine, cython.address(engine.by_instrument_id), 3, command.instrument_id)
     if book == 0:
         return UNKNOWN_INSTRUMENT
     if side - BUY > SELL - BUY or order_type - LIMIT > FOK - LIMIT or command.flags != 0:
@@ -1456,7 +1528,8 @@ def judge_new_order(engine: Engine, command: CommandPtr) -> uint32_t:
         return BAD_COMMAND
     if command.qty_lots == 0:
         return ZERO_QUANTITY
-    if find_client(engine, session, command.client_order_id) != 0:
+    engine.tag = client_tag(session, command.client_order_id)
+    if find_tagged(engine, engine.tag, session, command.client_order_id) != 0:
         return DUPLICATE_ORDER_ID
     engine.target = session
     engine.own_side = book + side - BUY
@@ -1466,7 +1539,7 @@ def judge_new_order(engine: Engine, command: CommandPtr) -> uint32_t:
     if order_type == MARKET:
         engine.limit_key = KEY_MIN
         return 0
-    engine.limit_key = key_of(SELL if side == BUY else BUY, command.price_ticks)
+    engine.limit_key = ~key_of(side, command.price_ticks)
     if order_type == IOC:
         return 0
     if order_type == FOK:
@@ -1474,8 +1547,7 @@ def judge_new_order(engine: Engine, command: CommandPtr) -> uint32_t:
             return FOK_CANNOT_FILL
         return 0
     # Limit and PostOnly may rest.
-    crosses = maker_side.best_level != 0 and maker_side.best_key >= engine.limit_key
-    if crosses:
+    if crosses(maker_side, engine.limit_key):
         if order_type == POST_ONLY:
             return POST_ONLY_WOULD_CROSS
         # The other side reaches beyond this price, so this side has no level here.
@@ -1495,239 +1567,344 @@ def rest(engine: Engine, command: CommandPtr, traded: cython.bint) -> cython.voi
     """Put what is left of a new order into the book."""
     side: SidePtr = side_at(engine, engine.own_side)
     key: int64_t = key_of(command.side, command.price_ticks)
-    record = cython.declare(OrderRecord)
+    priority: uint64_t
     if traded:
         find_level(engine, side, key)
     if engine.found_level == 0:
         engine.found_level = add_level(engine, engine.own_side, key)
-    record.order_id = engine.head_order_id
-    record.client_order_id = command.client_order_id
-    record.priority = engine.state.next_priority
-    record.leaves_lots = engine.open_lots
-    record.qty_lots = command.qty_lots
-    record.order_type = command.order_type
-    engine.state.next_priority += 1
+    priority = engine.state.next_priority
+    engine.state.next_priority = priority + 1
     engine.state.live_order_count += 1
     engine.state.state_digest += order_term(
-        record.order_id,
-        record.priority,
-        record.leaves_lots,
+        engine.head_order_id,
+        priority,
+        engine.open_lots,
         place_word(side.instrument_id, side.side, command.price_ticks),
     )
-    append_order(engine, engine.found_level, engine.target, cython.address(record))
+    append_order(
+        engine,
+        engine.found_level,
+        engine.target,
+        engine.tag,
+        command.client_order_id,
+        engine.head_order_id,
+        engine.open_lots,
+        command.qty_lots,
+        (priority << 8) | command.order_type,
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def crosses(side: SidePtr, limit_key: int64_t) -> cython.bint:
+    """Tell whether the best price of a side is marketable."""
+    return side.best_level != 0 and side.best_key >= limit_key
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def match(engine: Engine, window: WindowPtr) -> cython.bint:
-    """Trade a new order with the other side, best price first, oldest first; false: window full.
+def sweep(engine: Engine, event: EventPtr, last: EventPtr) -> EventPtr:
+    """Trade a taker with the other side, best price first, oldest first, while two events fit.
 
-    The end of a maker of which nothing is left belongs to the trade. When only the trade still
-    fits into the window, the end waits in `stash`, so that the book never stands between the two.
-    The counters live in locals because every store to an event might alias them, for all that the
-    compiler knows.
+    The hot loop. Counters and digests live in locals, because every store to an event might alias
+    them for all that the compiler knows. What a level's queue loses is taken off at once, when the
+    level is left: the makers that are used up are still chained, and go to the free list as they
+    are.
+
+    Args:
+        engine: `own_side`, `open_lots` and `limit_key` are the taker's.
+        event: where the next event goes.
+        last: the last place of all: a trade and the end of its maker fit while event < last.
+
+    Returns:
+        Where the next event would go.
     """
-    maker_side: SidePtr = side_at(engine, engine.own_side ^ 1)
+    side: SidePtr = side_at(engine, engine.own_side ^ 1)
     orders: OrderPtr = cython.cast(OrderPtr, engine.order_pool.base)
+    words: Uint64Ptr = cython.cast(Uint64Ptr, event)
+    last_words: Uint64Ptr = cython.cast(Uint64Ptr, last)
+    level_start: Uint64Ptr
     level: LevelPtr
     maker: OrderPtr
     session: SessionPtr
-    event: EventPtr
+    level_slot: uint32_t
     slot: uint32_t
-    next_slot: uint32_t
-    session_id: uint32_t
-    order_id: uint64_t
-    client_order_id: uint64_t
-    fill_lots: uint64_t
+    first: uint32_t
+    owner: uint64_t
     leaves_lots: uint64_t
     price_ticks: int64_t
     place: uint64_t
-    base: EventPtr = window.base
-    mask: uint64_t = window.mask
-    next_event: uint64_t = window.next
-    limit_event: uint64_t = window.limit
+    named: uint64_t
+    traded: uint64_t
+    level_lots: uint64_t
     open_lots: uint64_t = engine.open_lots
     limit_key: int64_t = engine.limit_key
-    instrument_id: uint32_t = maker_side.instrument_id
-    side: uint8_t = cython.cast(uint8_t, maker_side.side)
+    instrument_id: uint64_t = side.instrument_id
+    trade_kind: uint64_t = TRADE | (cython.cast(uint64_t, side.side) << 16)
+    done_kind: uint64_t = DONE | (FILLED << 8) | (cython.cast(uint64_t, side.side) << 16)
+    trade_word: uint64_t
+    done_word: uint64_t
     event_seq: uint64_t = engine.state.event_seq
     event_digest: uint64_t = engine.state.event_digest
     state_digest: uint64_t = engine.state.state_digest
-    trades: uint64_t = 0
-    ended: uint64_t = 0
 
-    while (
-        open_lots != 0
-        and next_event < limit_event
-        and maker_side.best_level != 0
-        and maker_side.best_key >= limit_key
-    ):
-        # One level.
-        level = level_at(engine, maker_side.best_level)
-        price_ticks = key_of(side, level.key)
-        place = place_word(instrument_id, side, price_ticks)
-        slot = level.head
-        while open_lots != 0 and next_event < limit_event:
+    while open_lots != 0 and words < last_words and crosses(side, limit_key):
+        level_slot = side.best_level
+        level = level_at(engine, level_slot)
+        price_ticks = key_of(side.side, side.best_key)
+        place = place_word(side.instrument_id, side.side, price_ticks)
+        named = cython.cast(uint64_t, price_ticks) * P3
+        trade_word = (trade_kind | (instrument_id << 32)) * P1 + named
+        done_word = (done_kind | (instrument_id << 32)) * P1 + named
+        level_start = words
+        level_lots = open_lots
+        first = level.head
+        slot = first
+        while True:
             maker = orders + slot
-            session = session_at(engine, maker.session)
-            session_id = session.session_id
-            order_id = maker.order_id
-            client_order_id = maker.client_order_id
             leaves_lots = maker.leaves_lots
-            fill_lots = leaves_lots if leaves_lots < open_lots else open_lots
-            state_digest -= order_term(order_id, maker.place >> 8, leaves_lots, place)
-            leaves_lots -= fill_lots
-            open_lots -= fill_lots
-            event = base + (next_event & mask)
-            next_event += 1
-            event_seq += 1
-            trades += 1
-            put_event(
-                event,
-                TRADE,
-                0,
-                side,
-                session_id,
-                event_seq,
-                client_order_id,
-                order_id,
-                price_ticks,
-                fill_lots,
-                leaves_lots,
-                instrument_id,
-            )
-            event_digest = chain(
-                event_digest, TRADE, 0, side, instrument_id, order_id, price_ticks, fill_lots
-            )
-            if leaves_lots != 0:
-                maker.leaves_lots = leaves_lots
-                level.qty_lots -= fill_lots
-                state_digest += order_term(order_id, maker.place >> 8, leaves_lots, place)
+            if leaves_lots > open_lots:
                 break
-            event = base + (next_event & mask)
-            if next_event == limit_event:
-                event = cython.address(engine.stash)
-            next_event += 1
-            event_seq += 1
-            ended += 1
-            put_event(
-                event,
-                DONE,
-                FILLED,
-                side,
-                session_id,
-                event_seq,
-                client_order_id,
-                order_id,
-                price_ticks,
-                0,
-                0,
-                instrument_id,
-            )
-            event_digest = chain(
-                event_digest, DONE, FILLED, side, instrument_id, order_id, price_ticks, 0
-            )
-            next_slot = maker.next
-            forget_order(engine, slot, maker, session)
-            if next_slot == 0:
-                slot = maker_side.best_level
-                pop_best(engine, maker_side)
-                free_level(engine, slot, level)
+            # All of this maker: TRADE, then its DONE.
+            session = session_at(engine, maker.session)
+            owner = cython.cast(uint64_t, session.session_id) << 32
+            named = maker.order_id * P2
+            traded = leaves_lots * P4
+            state_digest -= fold(maker.order_id * P1 + (maker.place >> 8) * P2 + traded + place, M1)
+            event_digest = link(event_digest, trade_word + named + traded)
+            event_digest = link(event_digest, done_word + named)
+            words[0] = trade_kind | owner
+            words[1] = event_seq + 1
+            words[2] = maker.client_order_id
+            words[3] = maker.order_id
+            words[4] = cython.cast(uint64_t, price_ticks)
+            words[5] = leaves_lots
+            words[6] = 0
+            words[7] = instrument_id
+            words[8] = done_kind | owner
+            words[9] = event_seq + 2
+            words[10] = maker.client_order_id
+            words[11] = maker.order_id
+            words[12] = cython.cast(uint64_t, price_ticks)
+            words[13] = 0
+            words[14] = 0
+            words[15] = instrument_id
+            words += 16
+            event_seq += 2
+            open_lots -= leaves_lots
+            unlist_order(engine, slot, maker, session)
+            slot = maker.next
+            if slot == 0 or open_lots == 0 or words >= last_words:
                 break
-            level.qty_lots -= fill_lots
-            level.order_count -= 1
-            level.head = next_slot
-            orders[next_slot].prev = 0
-            slot = next_slot
+        if slot == 0:
+            orders[level.tail].next = engine.order_pool.free
+            engine.order_pool.free = first
+            pop_best(engine, side)
+            free_level(engine, level_slot, level)
+            continue
+        maker = orders + slot
+        if slot != first:
+            orders[maker.prev].next = engine.order_pool.free
+            engine.order_pool.free = first
+            maker.prev = 0
+            level.head = slot
+            level.order_count -= cython.cast(uint32_t, (words - level_start) // 16)
+        if open_lots != 0 and words < last_words:
+            # A part of this maker, which keeps its place.
+            leaves_lots = maker.leaves_lots - open_lots
+            session = session_at(engine, maker.session)
+            event_seq += 1
+            words[0] = trade_kind | (cython.cast(uint64_t, session.session_id) << 32)
+            words[1] = event_seq
+            words[2] = maker.client_order_id
+            words[3] = maker.order_id
+            words[4] = cython.cast(uint64_t, price_ticks)
+            words[5] = open_lots
+            words[6] = leaves_lots
+            words[7] = instrument_id
+            words += 8
+            event_digest = link(event_digest, trade_word + maker.order_id * P2 + open_lots * P4)
+            state_digest -= order_term(maker.order_id, maker.place >> 8, maker.leaves_lots, place)
+            state_digest += order_term(maker.order_id, maker.place >> 8, leaves_lots, place)
+            maker.leaves_lots = leaves_lots
+            open_lots = 0
+        level.qty_lots -= level_lots - open_lots
 
-    engine.state.trade_count += trades
-    engine.state.live_order_count -= ended
+    # Every maker that ended left two events; one that did not is the last and left one.
+    traded = event_seq - engine.state.event_seq
+    engine.state.trade_count += (traded + 1) >> 1
+    engine.state.live_order_count -= traded >> 1
     engine.state.bought_lots += engine.open_lots - open_lots
     engine.state.sold_lots += engine.open_lots - open_lots
     engine.open_lots = open_lots
     engine.state.event_seq = event_seq
     engine.state.event_digest = event_digest
     engine.state.state_digest = state_digest
-    if open_lots == 0 or maker_side.best_level == 0 or maker_side.best_key < limit_key:
-        engine.phase = PHASE_TAKER_END
-    if next_event > limit_event:
-        window.next = limit_event
-        engine.is_stashed = True
-        return False
-    window.next = next_event
-    return engine.phase == PHASE_TAKER_END
+    return cython.cast(EventPtr, cython.cast(cython.p_void, words))
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def proceed_new_order(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
-    """Go on with a new order from its phase; false when the window is full."""
+def match(engine: Engine, window: WindowPtr) -> cython.bint:
+    """Trade a taker with the other side as far as its price allows; false: window full.
+
+    The end of a maker of which nothing is left belongs to the trade. When only the trade still
+    fits into the window, the end waits in `stash`, so that the book never stands between the two.
+    """
+    maker_side: SidePtr = side_at(engine, engine.own_side ^ 1)
+    edge = cython.declare(Event[2])
     event: EventPtr
-    price_ticks: int64_t = 0 if command.order_type == MARKET else command.price_ticks
-    reason: uint8_t
-    order_id: uint64_t
-    if engine.phase == PHASE_HEAD:
-        if not put_head(engine, command, window):
-            return False
-        engine.phase = PHASE_REJECTED if engine.reason != 0 else PHASE_ACCEPTED
-    if engine.phase == PHASE_ACCEPTED:
+    end: EventPtr
+    position: uint64_t
+    run: uint64_t
+    while engine.open_lots != 0 and crosses(maker_side, engine.limit_key):
         if window.next == window.limit:
             return False
-        event = window.base + (window.next & window.mask)
+        position = window.next & window.mask
+        run = least(window.limit - window.next, window.mask + 1 - position)
+        event = window.base + position
+        if run > 1:
+            end = sweep(engine, event, event + (run - 1))
+            window.next += end - event
+            continue
+        # One place before the end of the window or of its ring: the second event goes elsewhere.
+        end = sweep(engine, cython.address(edge[0]), cython.address(edge[1]))
+        event[0] = edge[0]
         window.next += 1
-        engine.state.order_count += 1
-        engine.state.next_order_id += 1
-        engine.state.event_seq += 1
-        put_event(
-            event,
-            ACCEPTED,
-            0,
-            command.side,
-            command.session_id,
-            engine.state.event_seq,
-            command.client_order_id,
-            engine.head_order_id,
-            price_ticks,
-            command.qty_lots,
-            0,
-            command.instrument_id,
-        )
-        engine.state.event_digest = chain(
-            engine.state.event_digest,
-            ACCEPTED,
-            0,
-            command.side,
-            command.instrument_id,
-            engine.head_order_id,
-            price_ticks,
-            command.qty_lots,
-        )
-        engine.phase = PHASE_MATCH
-    if engine.phase == PHASE_MATCH and not match(engine, window):
-        return False
-    if engine.phase == PHASE_TAKER_END:
-        if engine.open_lots == 0:
-            reason = FILLED
-        elif command.order_type == IOC:
-            reason = EXPIRED
-        elif command.order_type == MARKET:
-            reason = NO_LIQUIDITY
-        else:
-            invariant(command.order_type != FOK, b"a fill-or-kill order was not filled")
-            rest(engine, command, engine.open_lots != command.qty_lots)
-            engine.phase = PHASE_IDLE
-            return True
-        order_id = engine.head_order_id
-    else:
-        reason = cython.cast(uint8_t, engine.reason)
-        order_id = 0
+        if end - cython.address(edge[0]) == 2:
+            if window.next == window.limit:
+                engine.stash = edge[1]
+                engine.is_stashed = True
+                return False
+            window.base[window.next & window.mask] = edge[1]
+            window.next += 1
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def accept(
+    engine: Engine, command: CommandPtr, window: WindowPtr, price_ticks: int64_t
+) -> cython.void:
+    """Write the ACCEPTED of a new order; the window has room for it."""
+    event: EventPtr = window.base + (window.next & window.mask)
+    window.next += 1
+    engine.state.order_count += 1
+    engine.state.next_order_id += 1
+    engine.state.event_seq += 1
+    engine.state.event_digest = chain(
+        engine.state.event_digest,
+        ACCEPTED,
+        0,
+        command.side,
+        command.instrument_id,
+        engine.head_order_id,
+        price_ticks,
+        command.qty_lots,
+    )
+    put_event(
+        event,
+        ACCEPTED,
+        0,
+        command.side,
+        command.session_id,
+        engine.state.event_seq,
+        command.client_order_id,
+        engine.head_order_id,
+        price_ticks,
+        command.qty_lots,
+        0,
+        command.instrument_id,
+    )
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def begin_new_order(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.void:
+    """Write HEAD and ACCEPTED of an accepted order at once; the window has room for both.
+
+    The two differ in two words only.
+    """
+    next_event: uint64_t = window.next
+    mask: uint64_t = window.mask
+    base: EventPtr = window.base
+    head: Uint64Ptr = cython.cast(Uint64Ptr, base + (next_event & mask))
+    accepted: Uint64Ptr = cython.cast(Uint64Ptr, base + ((next_event + 1) & mask))
+    side: uint64_t = cython.cast(uint64_t, command.side) << 16
+    owner: uint64_t = cython.cast(uint64_t, command.session_id) << 32
+    client_order_id: uint64_t = command.client_order_id
+    order_id: uint64_t = engine.state.next_order_id
+    price_ticks: uint64_t = (
+        0 if command.order_type == MARKET else cython.cast(uint64_t, command.price_ticks)
+    )
+    qty_lots: uint64_t = command.qty_lots
+    instrument_id: uint64_t = command.instrument_id
+    event_seq: uint64_t = engine.state.event_seq + 1
+    window.next = next_event + 2
+    engine.head_order_id = order_id
+    engine.state.next_order_id = order_id + 1
+    engine.state.order_count += 1
+    engine.state.event_seq = event_seq
+    engine.state.event_digest = link(
+        engine.state.event_digest,
+        (ACCEPTED | side | (instrument_id << 32)) * P1
+        + order_id * P2
+        + price_ticks * P3
+        + qty_lots * P4,
+    )
+    head[0] = HEAD | side | (cython.cast(uint64_t, NEW_ORDER) << 24) | owner
+    head[1] = engine.state.wal_seq
+    head[2] = client_order_id
+    head[3] = order_id
+    head[4] = price_ticks
+    head[5] = qty_lots
+    head[6] = 0
+    head[7] = instrument_id
+    accepted[0] = ACCEPTED | side | owner
+    accepted[1] = event_seq
+    accepted[2] = client_order_id
+    accepted[3] = order_id
+    accepted[4] = price_ticks
+    accepted[5] = qty_lots
+    accepted[6] = 0
+    accepted[7] = instrument_id
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def end_new_order(
+    engine: Engine, command: CommandPtr, window: WindowPtr, reason: uint64_t, order_id: uint64_t
+) -> cython.bint:
+    """Write the DONE of an order that does not rest; false when the window is full."""
+    event: EventPtr
+    price_ticks: int64_t = 0 if command.order_type == MARKET else command.price_ticks
+    open_lots: uint64_t = engine.open_lots
     if window.next == window.limit:
         return False
     event = window.base + (window.next & window.mask)
     window.next += 1
     engine.state.event_seq += 1
+    engine.phase = PHASE_IDLE
+    engine.state.event_digest = chain(
+        engine.state.event_digest,
+        DONE,
+        reason,
+        command.side,
+        command.instrument_id,
+        order_id,
+        price_ticks,
+        open_lots,
+    )
     put_event(
         event,
         DONE,
@@ -1738,22 +1915,50 @@ def proceed_new_order(engine: Engine, command: CommandPtr, window: WindowPtr) ->
         command.client_order_id,
         order_id,
         price_ticks,
-        engine.open_lots,
+        open_lots,
         0,
         command.instrument_id,
     )
-    engine.state.event_digest = chain(
-        engine.state.event_digest,
-        DONE,
-        reason,
-        command.side,
-        command.instrument_id,
-        order_id,
-        price_ticks,
-        engine.open_lots,
-    )
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def finish_new_order(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Match an accepted order, then end it or let it rest; false when the window is full."""
+    if not match(engine, window):
+        return False
+    if engine.open_lots == 0:
+        return end_new_order(engine, command, window, FILLED, engine.head_order_id)
+    if command.order_type == IOC:
+        return end_new_order(engine, command, window, EXPIRED, engine.head_order_id)
+    if command.order_type == MARKET:
+        return end_new_order(engine, command, window, NO_LIQUIDITY, engine.head_order_id)
+    invariant(command.order_type != FOK, b"a fill-or-kill order was not filled")
+    rest(engine, command, engine.open_lots != command.qty_lots)
     engine.phase = PHASE_IDLE
     return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def proceed_new_order(engine: Engine, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Go on with a new order from its phase; false when the window is full."""
+    if engine.phase == PHASE_HEAD:
+        if not put_head(engine, command, window):
+            return False
+        engine.phase = PHASE_REJECTED if engine.reason != 0 else PHASE_ACCEPTED
+    if engine.phase == PHASE_REJECTED:
+        return end_new_order(engine, command, window, engine.reason, 0)
+    if engine.phase == PHASE_ACCEPTED:
+        if window.next == window.limit:
+            return False
+        accept(engine, command, window, 0 if command.order_type == MARKET else command.price_ticks)
+        engine.phase = PHASE_MATCH
+    return finish_new_order(engine, command, window)
 
 
 # --- Cancels --------------------------------------------------------------------------------------
@@ -1883,9 +2088,8 @@ def judge_replace(engine: Engine, command: CommandPtr) -> uint32_t:
         side = side_at(engine, engine.own_side)
         maker_side = side_at(engine, engine.own_side ^ 1)
         key = key_of(side.side, command.price_ticks)
-        # A price is the other side's key of the same price, turned over.
         engine.limit_key = ~key
-        if maker_side.best_level != 0 and maker_side.best_key >= engine.limit_key:
+        if crosses(maker_side, engine.limit_key):
             if order.place & 0xFF == POST_ONLY:
                 return POST_ONLY_WOULD_CROSS
             # The other side reaches beyond this price, so this side has no level here.
@@ -2293,7 +2497,6 @@ class Engine:
         ok &= table_open(cython.address(self.by_order_id), CLIENT_PLACES)
         ok &= index_open(cython.address(self.by_session_id), STRAY_PLACES)
         ok &= index_open(cython.address(self.by_instrument_id), STRAY_PLACES)
-        # Slot 0 of these two is read as "none" by the caches of the last lookup.
         ok = ok and pool_grow(cython.address(self.session_pool))
         ok = ok and pool_grow(cython.address(self.side_pool))
         if not ok:
@@ -2339,20 +2542,28 @@ class Engine:
     @cython.exceptval(check=False)
     def execute(self, command: CommandPtr, window: WindowPtr) -> cython.bint:
         """Execute one logged command; false when the window is full (see engine.pxd)."""
+        reason: uint32_t
         invariant(self.phase == PHASE_IDLE, b"execute() while a command is unfinished")
         invariant(command.kind < FIRST_READ, b"execute() of a command that is not logged")
         self.state.wal_seq += 1
         self.phase = PHASE_HEAD
         self.head_order_id = 0
         if command.kind == NEW_ORDER:
-            self.reason = judge_new_order(self, command)
-            if self.reason == 0:
-                self.head_order_id = self.state.next_order_id
+            reason = judge_new_order(self, command)
+            self.reason = reason
+            if reason == 0 and window.limit - window.next >= 2:
+                self.phase = PHASE_MATCH
+                begin_new_order(self, command, window)
+                if finish_new_order(self, command, window):
+                    return True
             else:
-                self.open_lots = command.qty_lots
-                self.state.reject_count += 1
-            if proceed_new_order(self, command, window):
-                return True
+                if reason == 0:
+                    self.head_order_id = self.state.next_order_id
+                else:
+                    self.open_lots = command.qty_lots
+                    self.state.reject_count += 1
+                if proceed_new_order(self, command, window):
+                    return True
         else:
             self.reason = judge(self, command)
             if self.reason != 0:
@@ -2830,7 +3041,17 @@ def restore_engine(
             level = add_level(engine, side_slot, key)
         if level_at(engine, level).qty_lots > ALL_ONES - record.leaves_lots:
             raise ValueError(f"order {record.order_id} overflows the quantity of its level")
-        append_order(engine, level, session, record)
+        append_order(
+            engine,
+            level,
+            session,
+            client_tag(session, record.client_order_id),
+            record.client_order_id,
+            record.order_id,
+            record.leaves_lots,
+            record.qty_lots,
+            (record.priority << 8) | record.order_type,
+        )
         move_to_place(engine, level)
         engine.state.live_order_count += 1
         engine.state.state_digest += order_term(

@@ -104,15 +104,14 @@ cdef enum:
     PHASE_REJECTED = 2              # NEW_ORDER: the Done that says why
     PHASE_ACCEPTED = 3
     PHASE_MATCH = 4
-    PHASE_TAKER_END = 5
-    PHASE_CANCEL = 6                # the one order in `target`
-    PHASE_CANCEL_SESSION = 7        # all orders of the session in `target`
-    PHASE_REPLACE = 8               # the order in `target`: what it was is still in the book
+    PHASE_CANCEL = 5                # the one order in `target`
+    PHASE_CANCEL_SESSION = 6        # all orders of the session in `target`
+    PHASE_REPLACE = 7               # the order in `target`: what it was is still in the book
 
 
 cdef struct Order:                  # 64 bytes, one cache line: a live order, or a free slot
+    uint64_t client_order_id        # this and the next one are neighbours here and in an Event, and copied at once
     uint64_t order_id
-    uint64_t client_order_id
     uint64_t leaves_lots            # open quantity; 0: the slot is free
     uint64_t qty_lots               # total quantity
     uint64_t place                  # priority << 8 | order type; 2**56 priorities last 200 years at 10 million a second
@@ -179,7 +178,7 @@ cdef struct Entry:                  # 8 bytes: one place of an index
 cdef struct Index:
     Entry *entries
     uint64_t mask                   # count of places - 1
-    uint64_t count                  # keys in entries and old together
+    uint64_t count                  # keys in entries and old together; of by_client only brought up to date when room is made
     Entry *old                      # NULL when nothing is being moved
     uint64_t old_mask
     uint64_t cursor                 # positions of old below it are moved
