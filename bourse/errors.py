@@ -79,6 +79,5 @@ class CorruptError(JournalError):
         self.found = found
         super().__init__(
             f"{path} is corrupt at byte {offset_bytes} (record {sequence}): {found}. "
-            "Nothing was changed; restore the file from a copy, "
-            f"or look at what is still good with: bourse replay --wal {path}"
+            "Nothing was changed; restore the file from a copy"
         )

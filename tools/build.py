@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def run(command: list[str]) -> tuple[int, list[str]]:
-    """Run a command quietly and keep what it says; dots on a terminal while it takes long."""
+    """Run a command quietly and keep what it says; says so when it takes long, with dots."""
     lines: list[str] = []
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -59,11 +59,16 @@ def run(command: list[str]) -> tuple[int, list[str]]:
         stream = process.stdout
         reader = threading.Thread(target=lambda: lines.extend(stream))
         reader.start()
+        reader.join(3)
+        takes_long, dots = reader.is_alive(), sys.stderr.isatty()
+        if takes_long:
+            print("bourse: compiling; all of it takes a minute or more", file=sys.stderr)
         while reader.is_alive():
             reader.join(5)
-            if reader.is_alive() and sys.stderr.isatty():
+            if dots:
                 print(".", end="", file=sys.stderr, flush=True)
-        reader.join()
+        if takes_long and dots:
+            print(file=sys.stderr)
     return process.returncode, lines
 
 

@@ -72,6 +72,6 @@ if ! .venv/bin/python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/d
 fi
 say "installing the dependencies into .venv"
 # The compiled modules are built in place afterwards (tools/build.py), not twice.
-BOURSE_COMPILE=0 .venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' ||
+BOURSE_COMPILE=0 .venv/bin/python -m pip install --quiet --disable-pip-version-check --use-pep517 -e '.[dev]' ||
     refuse "pip could not install the dependencies; see above (is the network there?)."
 echo "$stamp" >.venv/bourse-stamp

@@ -114,7 +114,7 @@ ACTIONS: tuple[Action, ...] = (
     Action(
         id="quit",
         title="Quit",
-        help="Leave the console; the daemon goes on.",
+        help="Leave; the daemon goes on, a demo ends.",
         keys=("q", "ctrl+c"),
         footer=8,
     ),

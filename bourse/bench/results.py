@@ -114,10 +114,12 @@ def percentiles(values_ns: Iterable[int]) -> Percentiles:
         most = max(most, value)
     if not histogram.get_total_count():
         return Percentiles()
-    at = histogram.get_value_at_percentile
-    return Percentiles(
-        p50=int(at(50)), p90=int(at(90)), p99=int(at(99)), p99_9=int(at(99.9)), max=most
-    )
+
+    def at(percent: float) -> int:
+        # The histogram answers with the upper end of a bucket, which may be above what was seen.
+        return min(int(histogram.get_value_at_percentile(percent)), most)
+
+    return Percentiles(p50=at(50), p90=at(90), p99=at(99), p99_9=at(99.9), max=most)
 
 
 def native_int64(data: bytes) -> array.array[int]:

@@ -13,6 +13,7 @@ A daemon in the foreground also ends with 70 (a bug) and 74 (the disk failed): d
 from __future__ import annotations
 
 import contextlib
+import difflib
 import importlib
 import os
 import sys
@@ -44,8 +45,34 @@ COMMANDS = {
 }
 
 
+def hide_flag_types(command: Any) -> None:
+    """Show no type beside what takes no value: help is to say `--json`, not `--json <bool>`."""
+    for parameter in command.params:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    make_help_option = command.get_help_option
+
+    def help_option(ctx: Any) -> Any:
+        option = make_help_option(ctx)
+        if option is not None:
+            option.metavar = ""
+        return option
+
+    command.get_help_option = help_option
+    for child in getattr(command, "commands", {}).values():
+        hide_flag_types(child)
+
+
 class LazyGroup(TyperGroup):
     """The top of the tree: a command is imported when it is asked for."""
+
+    def resolve_command(self, ctx: Any, args: Any) -> Any:
+        """Find the command; the sentence about one that does not exist names what is near."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            near = " or ".join(f"`{name}`" for name in difflib.get_close_matches(args[0], COMMANDS))
+            hint = f" Did you mean {near}?" if near else ""
+            ctx.fail(f"No such command '{args[0]}'.{hint}")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names, in their own order."""
@@ -60,6 +87,7 @@ class LazyGroup(TyperGroup):
             getattr(importlib.import_module(module), attribute or "app")
         )
         command.name = cmd_name
+        hide_flag_types(command)
         return command
 
 
@@ -101,6 +129,7 @@ def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; says on stderr what went wrong."""
     try:
         command = typer.main.get_command(app)
+        hide_flag_types(command)
         with command.make_context("bourse", list(arguments)) as context:
             result = command.invoke(context)
         sys.stdout.flush()
@@ -123,7 +152,7 @@ def run(arguments: list[str]) -> int:
         context_of = getattr(error, "ctx", None)
         path = context_of.command_path if context_of else "bourse"
         if message := error.format_message().rstrip("."):  # empty: the help was printed instead
-            complain(f"{message}; see `{path} --help`")
+            complain(f"{message}{' See' if message.endswith('?') else '; see'} `{path} --help`")
         return int(getattr(error, "exit_code", 2))
 
 

@@ -87,7 +87,7 @@ def start(
     \b
     Examples:
       bourse daemon start
-      bourse daemon start --data ./data --durability fsync --poll adaptive --detach
+      bourse daemon start --data ./data --durability fsync --detach
 
     \b
     Exit codes:
@@ -252,7 +252,10 @@ def status(
         return 0
     say_rows(_status_rows(found))
     say()
-    say(f"  Since the start, one command in {latency.sampled_one_in} timed:")
+    one_in = latency.sampled_one_in
+    say(
+        f"  Since the start, {f'one command in {one_in}' if one_in > 1 else 'every command'} timed:"
+    )
     for line in percentile_rows([(stage.stage, stage.total) for stage in latency.stages]):
         say(line)
     return 0

@@ -55,8 +55,9 @@ def demo(
 ) -> int:
     """Start a daemon with policy fsync, a synthetic market trading on it, and open the console.
 
-    Leaving the console (q) stops both in order, replays the log, and says whether all of it held.
-    Where stdout is no terminal, the market runs for ten seconds without a console.
+    Leaving the console (q) stops both in order, replays the log, and says
+    whether all of it held. Where stdout is no terminal, the market runs for ten
+    seconds without a console.
 
     \b
     Examples:
@@ -65,9 +66,10 @@ def demo(
 
     \b
     Exit codes:
-      0  everything held: no sequence missing, the replay's digests equal the live ones
+      0  everything held: no gap, and the replay's digests equal the live ones
       1  a check failed; the summary says which
       2  wrong usage
+      3  the exchange ended before the demo did
       4  another demo uses the data directory
     """
     from bourse.cli import complain
@@ -136,7 +138,7 @@ def _say_summary(summary: Summary) -> None:
     )
     say_rows(
         [
-            ("orders", f"{summary.orders:,}  ({summary.live_orders:,} live)"),
+            ("orders", f"{summary.orders:,} since the log began  ({summary.live_orders:,} live)"),
             ("trades", f"{summary.trades:,}"),
             ("events", f"{summary.events:,}"),
             ("wal_seq", f"{summary.wal_seq:,}  (recovered {summary.recovered_wal_seq:,})"),

@@ -26,7 +26,7 @@ PriceArgument = Annotated[
     typer.Argument(metavar="PRICE", help="Limit, in ticks, of any sign; none for a market order."),
 ]
 TypeOption = Annotated[
-    str, typer.Option("--type", metavar="limit|market|ioc|post_only|fok", help="Kind of the order.")
+    str, typer.Option("--type", metavar="TYPE", help=f"Kind of the order: {', '.join(TYPES)}.")
 ]
 # A price below zero is no flag.
 NEGATIVE = {"ignore_unknown_options": True}

@@ -20,8 +20,8 @@ def tui(
 ) -> int:
     """Open the console: the book, trades, latencies, the log and sessions, live.
 
-    It may be started before the daemon, and it survives the daemon's restart. `q` leaves it and `?`
-    shows the keys. The daemon runs on.
+    It may be started before the daemon, and it survives the daemon's restart.
+    `q` leaves it and `?` shows the keys. The daemon runs on.
 
     \b
     Example:

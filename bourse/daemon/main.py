@@ -97,7 +97,7 @@ def _bind(address: tuple[str, int]) -> socket.socket:
         listener.close()
         taken = error.errno in (98,)  # EADDRINUSE
         kind_of_error = OwnershipError if taken else UsageError
-        reason = "another program listens there" if taken else error.strerror
+        reason = "a daemon or another program listens there" if taken else error.strerror
         raise kind_of_error(
             f"cannot listen on {host}:{port}: {reason}; "
             "choose another with --listen HOST:PORT (port 0 picks a free one)"

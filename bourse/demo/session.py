@@ -125,9 +125,18 @@ class Demo:
 
         Args:
             only_market: nobody else traded, so the traders heard every event.
+
+        Raises:
+            UnavailableError: the daemon is gone already.
         """
         report = self._stop_market()
-        status = self.status()
+        try:
+            status = self.status()
+        except UnavailableError:
+            raise UnavailableError(
+                f"the exchange ended before the demo did (exit code {self.daemon.stop()}); "
+                f"its log is {self.daemon.log_path}; the next run recovers what was traded"
+            ) from None
         latency = call(self.admin, "latency", name="bourse demo")
         assert isinstance(latency, messages.Latency)
         code = self.daemon.stop()
@@ -208,7 +217,9 @@ def _market_checks(
             f"{report.orders} sent, {report.accepted} accepted, {report.rejected} rejected",
         ),
         Check(
-            "sequences_increase_per_connection", report.disorders == 0, f"{report.disorders} not"
+            "sequences_increase_per_connection",
+            report.disorders == 0,
+            f"{report.disorders} out of order",
         ),
         Check(
             "engine_counted_the_same",

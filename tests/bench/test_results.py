@@ -39,6 +39,12 @@ def test_percentiles_have_three_significant_digits() -> None:
     assert found.max == 100_999
 
 
+def test_no_percentile_is_above_the_maximum() -> None:
+    assert percentiles([4_421_240]) == Percentiles(
+        **dict.fromkeys(("p50", "p90", "p99", "p99_9", "max"), 4_421_240)
+    )
+
+
 def test_no_samples_have_no_percentiles() -> None:
     assert percentiles([]) == Percentiles()
 

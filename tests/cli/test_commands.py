@@ -119,6 +119,37 @@ def test_help_shows_an_example_and_the_exit_codes(
     assert "Exit codes:" in text
 
 
+@pytest.mark.parametrize("path", [*COMMANDS, "daemon start", "bench rtt", "bench burst"])
+def test_help_fits_80_columns_and_gives_flags_no_type(
+    path: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*path.split(), "--help"]) == 0
+    narrow = capfd.readouterr().out
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run([*path.split(), "--help"]) == 0
+    wide = capfd.readouterr().out
+
+    assert "<bool>" not in narrow
+    # Examples and exit codes are not cut into two lines.
+    kept = [line.strip() for line in wide.split("Options ─")[0].splitlines() if line[:3] == "   "]
+    assert [line for line in kept if line not in narrow] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "near"), [(["bok"], "`book`"), (["daemon", "strat"], "'start'"), (["zzz"], "")]
+)
+def test_a_typo_is_answered_with_what_is_near(
+    arguments: list[str], near: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+
+    complaint = capfd.readouterr().err
+    assert ("Did you mean" in complaint) == bool(near)
+    assert near in complaint
+    assert "?;" not in complaint
+
+
 def test_help_of_the_installed_command_comes_fast() -> None:
     result = bourse("--help")
 

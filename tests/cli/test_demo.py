@@ -131,6 +131,28 @@ def test_two_demos_do_not_share_a_directory(
     wait_until_gone(data)
 
 
+def test_a_demo_whose_exchange_was_stopped_says_so(
+    short_tmp_path: Path, environment: dict[str, str], spawn: Any
+) -> None:
+    data = short_tmp_path / "d"
+    process = spawn([*DEMO, "--data", str(data), "--headless", "--seconds", "60"], env=environment)
+    wait_for_daemon(data)
+    stop = [sys.executable, "-m", "bourse", "daemon", "stop"]
+    deadline = time.monotonic() + 30
+    while subprocess.run(
+        stop, env=environment, cwd=ROOT, capture_output=True, check=False
+    ).returncode:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+    _, complaint = process.communicate(timeout=60)
+
+    assert process.returncode == 3, complaint
+    assert "the exchange ended before the demo did (exit code 0)" in complaint
+    assert complaint.count("\n") == 1
+    wait_until_gone(data)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_a_killed_demo_takes_its_processes_along(
     short_tmp_path: Path, environment: dict[str, str], number: signal.Signals, spawn: Any

@@ -85,5 +85,5 @@ def test_too_small_a_terminal_says_what_it_needs() -> None:
 def test_help_over_the_smallest_screen_is_whole() -> None:
     text, _ = screen((60, 16), "live", ("question_mark",))
 
-    assert "Leave the console; the daemon goes on." in text
+    assert "Leave; the daemon goes on, a demo ends." in text
     assert "any key closes" in text
