@@ -333,7 +333,8 @@ class Connection:
             except ConnectionError:
                 return
             except AdminError as error:
-                self._server.log.warning("topic %s ends: %s", subscription.topic, error)
+                if error.code != ErrorCode.SHUTTING_DOWN:
+                    self._server.log.warning("topic %s ends: %s", subscription.topic, error)
                 return
             except Exception:
                 self._server.log.exception("topic %s ends: it failed", subscription.topic)

@@ -162,7 +162,7 @@ class Daemon:
             data=config.data,
             durability=config.durability.label,
             poll=config.poll.label,
-            symbol=config.symbol,
+            symbol=self._store.symbol,
             recovered_wal_seq=self._store.recovered_wal_seq,
             pid=os.getpid(),
             report=self._store.report,

@@ -139,7 +139,7 @@ class Pipeline:
         commands = []
         store = self.store
         if store.is_new:
-            symbol = self.config.symbol.encode("ascii").ljust(16, b"\0")
+            symbol = store.symbol.encode("ascii").ljust(16, b"\0")
             commands.append(
                 Command(
                     kind=CommandKind.INSTRUMENT_DEFINE,

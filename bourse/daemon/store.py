@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bourse.core.engine import Engine
+from bourse.core.records import INSTRUMENT_RECORD
 from bourse.daemon.clock import mono_ns
-from bourse.domain import Durability
+from bourse.domain import INSTRUMENT_ID, Durability
 from bourse.errors import UsageError
 from bourse.journal import format as layout
 from bourse.journal import recovery, storage
@@ -40,6 +41,8 @@ class Store:
     """What recovery did, in sentences."""
     recovered_wal_seq: int = 0
     """The last command of earlier runs."""
+    symbol: str = ""
+    """The instrument's: the log's, once it has one."""
 
     @property
     def is_new(self) -> bool:
@@ -70,7 +73,7 @@ def open_store(config: DaemonConfig) -> Store:
                 f"{data_dir} holds a log, and policy memory would not write it; "
                 "use another directory (--data) or another policy (--durability)"
             )
-        return Store(Engine())
+        return Store(Engine(), symbol=config.symbol)
     storage.make_directory(data_dir)
     lock = storage.DataLock(data_dir)
     lock.acquire()
@@ -85,6 +88,9 @@ def open_store(config: DaemonConfig) -> Store:
     report = recovered.report.splitlines()
     if not recovered.is_new:
         report.append(f"recovered in {seconds:.3f} s")
+    symbol = _logged_symbol(recovered.engine) or config.symbol
+    if symbol != config.symbol:
+        report.append(f"the log's instrument is {symbol}; symbol = {config.symbol!r} is not used")
     return Store(
         engine=recovered.engine,
         store_id=recovered.store_id,
@@ -97,4 +103,13 @@ def open_store(config: DaemonConfig) -> Store:
         torn_bytes=recovered.torn_bytes,
         report=report,
         recovered_wal_seq=recovered.last_wal_seq,
+        symbol=symbol,
     )
+
+
+def _logged_symbol(engine: Engine) -> str:
+    """Return the symbol that the log gave the instrument; empty before it did."""
+    for instrument_id, symbol in INSTRUMENT_RECORD.iter_unpack(engine.instruments()):
+        if instrument_id == INSTRUMENT_ID:
+            return bytes(symbol).rstrip(b"\0").decode("ascii")
+    return ""

@@ -31,6 +31,7 @@ from bourse.errors import AdminError
 
 if TYPE_CHECKING:
     from bourse.daemon.admin_server import Builder, Handler, Subscription
+    from bourse.daemon.desk import DepthReply
     from bourse.daemon.pipeline import Pipeline
     from bourse.daemon.snapshots import Snapshots
 
@@ -102,13 +103,13 @@ class Views:
         config = self._pipeline.config
         store = self._pipeline.store
         counters = self._gateway.counters
-        state, bids, asks, _, _ = await self._desk.read_depth(1)
+        state, bids, asks, _, _ = await self._read_depth(1)
         fields = ENGINE_STATE.unpack(state)
         return messages.Status(
             instance=config.instance,
             build=__version__,
             pid=os.getpid(),
-            symbol=config.symbol,
+            symbol=store.symbol,
             listen=self._listen,
             admin=config.admin,
             data_dir=config.data,
@@ -145,11 +146,11 @@ class Views:
     async def depth(self, levels: int) -> messages.Depth:
         """The book's best levels."""
         levels = min(max(levels, 1), messages.DEPTH_LEVELS_MAX)
-        state, bids, asks, bid_levels, ask_levels = await self._desk.read_depth(levels)
+        state, bids, asks, bid_levels, ask_levels = await self._read_depth(levels)
         fields = ENGINE_STATE.unpack(state)
         last = self._gateway.tape.last
         return messages.Depth(
-            symbol=self._pipeline.config.symbol,
+            symbol=self._pipeline.store.symbol,
             wal_seq=fields[0],
             event_seq=fields[1],
             bids=[messages.Level(*level) for level in bids],
@@ -185,7 +186,7 @@ class Views:
         """The write-ahead log."""
         store = self._pipeline.store
         counters = self._gateway.counters
-        state, _, _, _, _ = await self._desk.read_depth(1)
+        state, _, _, _, _ = await self._read_depth(1)
         fields = ENGINE_STATE.unpack(state)
         error = self._pipeline.failed_errno
         return messages.Wal(
@@ -239,6 +240,7 @@ class Views:
 
     async def snapshot(self) -> messages.SnapshotResult:
         """Take a snapshot and wait until it is on disk."""
+        self._check_running()
         return await self._snapshots.take()
 
     async def shutdown(self) -> messages.Empty:
@@ -303,9 +305,23 @@ class Views:
         )
         return await self._operate(command)
 
-    async def _operate(self, command: Command) -> messages.OrderResult:
+    def _check_running(self) -> None:
+        """Refuse what needs the matcher once it has been told to end.
+
+        Raises:
+            AdminError: it has.
+        """
         if self._gateway.stopping:
-            raise AdminError(ErrorCode.SHUTTING_DOWN, "the daemon is shutting down")
+            raise AdminError(
+                ErrorCode.SHUTTING_DOWN, "the daemon is shutting down; ask again when it is back"
+            )
+
+    async def _read_depth(self, levels: int) -> DepthReply:
+        self._check_running()
+        return await self._desk.read_depth(levels)
+
+    async def _operate(self, command: Command) -> messages.OrderResult:
+        self._check_running()
         return order_result(command, *await self._desk.operate(command))
 
 

@@ -225,6 +225,16 @@ def test_policy_memory_refuses_a_directory_with_a_log(new_daemon: Callable[..., 
     assert hashes(daemon.data_dir / "wal") == before
 
 
+def test_the_symbol_of_the_log_is_what_is_traded(new_daemon: Callable[..., Daemon]) -> None:
+    daemon = traded(new_daemon(symbol="ACME"), 1)
+    daemon.options["symbol"] = "OTHER"
+    daemon.start()
+
+    assert daemon.banner["symbol"] == "ACME"
+    assert any("ACME" in line and "OTHER" in line for line in daemon.banner["report"])
+    assert daemon.call("status").symbol == daemon.call("depth").symbol == "ACME"
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
