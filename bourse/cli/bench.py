@@ -201,10 +201,10 @@ def result_lines(result: Result) -> list[str]:
     if isinstance(result.environment, Environment):
         found = result.environment
         lines.append(
-            f"  {found.cpu}, {found.cores} cores, {found.kernel}, Python {found.python}, "
-            f"{found.compiler}, filesystem {found.filesystem or '-'}, "
-            f"load average {found.load_average}, bourse {found.version}"
+            f"  {found.cpu}, {found.cores} cores, load average {found.load_average}, "
+            f"{found.kernel}, {found.filesystem or '-'}"
         )
+        lines.append(f"  Python {found.python}, {found.compiler}, bourse {found.version}")
     if result.exit_code:
         lines.append("  A check failed: these figures are void.")
     return lines

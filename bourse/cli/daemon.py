@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import shlex
 import signal
 import threading
 import time
@@ -135,7 +136,7 @@ def _start_detached(
 ) -> int:
     """Start the same daemon as a process of its own, wait until it is ready, and leave it alone."""
     from bourse.admin.launch import DaemonProcess
-    from bourse.config import absolute
+    from bourse.config import absolute, default_admin_path
     from bourse.errors import UsageError
     from bourse.journal.storage import make_directory
 
@@ -160,7 +161,10 @@ def _start_detached(
         say_json(daemon.banner)
     else:
         say_banner(daemon.banner)
-        say(f"  it runs in the background; log {log_path}; stop it with: bourse daemon stop")
+        say(f"  log        {log_path}")
+        usual = settings.admin_path == default_admin_path("default")
+        admin = "" if usual else f" --admin {shlex.quote(settings.admin)}"
+        say(f"  It runs in the background; stop it with: bourse daemon stop{admin}")
     return 0
 
 

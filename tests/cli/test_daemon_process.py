@@ -231,6 +231,19 @@ def test_defaults_are_under_the_users_directories(place: Place) -> None:
     assert place.bourse("daemon", "stop").returncode == 0
 
 
+def test_what_detach_says_about_stopping_works_as_it_stands(place: Place) -> None:
+    result = place.bourse(
+        *("daemon", "start", "--data", str(place.data), "--admin", str(place.admin)),
+        *("--listen", "127.0.0.1:0", "--detach"),
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert f"log        {place.data / 'daemon.log'}" in result.stdout
+    stop = result.stdout.splitlines()[-1].partition("stop it with: bourse ")[2].split()
+    assert stop == ["daemon", "stop", "--admin", str(place.admin)]
+    assert place.bourse(*stop).returncode == 0
+
+
 def test_a_configuration_file_is_used(place: Place, short_tmp_path: Path) -> None:
     file = short_tmp_path / "bourse.toml"
     file.write_text('symbol = "ACME"\ndurability = "async"\ndata = "from-file"\n')

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from bourse.admin.messages import Frame, Level, SessionInfo, Sessions
+from bourse.admin.messages import Frame, Level, Percentiles, SessionInfo, Sessions
 from bourse.tui.line import exactly, join_while_fits, panel, text_of, width_of
 from bourse.tui.replay import Digests, ReplayOutcome, ReplayReport, Verdict
 from bourse.tui.screens.help import help_rows
@@ -139,6 +139,17 @@ def test_a_stage_out_of_the_ordinary_is_marked() -> None:
     rows = texts(stages.stage_rows(latency, "total", 74, 9))
 
     assert [("!" in row) for row in rows[1:]] == [False, False, True, *[False] * 4]
+
+
+def test_without_a_command_in_the_window_no_p99_is_shown() -> None:
+    state = live_state()
+    latency = state.store.latency
+    assert latency is not None
+    idle = [msgspec.structs.replace(stage, window=Percentiles()) for stage in latency.stages]
+    state.store.latency = msgspec.structs.replace(latency, stages=idle)
+
+    assert "p99" not in text_of(bars.status_row(state, 120))
+    assert "P99 total –" in texts(spark.p99_panel(state, 40, 6))[0]
 
 
 def test_the_histogram_marks_percentiles_in_their_bucket() -> None:

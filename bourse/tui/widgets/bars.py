@@ -65,8 +65,11 @@ def status_row(state: ConsoleState, width: int) -> Row:
         policy: list[Cell] = [(clean(status.durability), "text")]
         sequence: list[Cell] = [("seq ", "dim"), (count(status.wal_seq), "bright")]
         speed: list[Cell] = [(rate(store.rate("commands")), "bright"), (" cmd/s", "dim")]
+        # Without a command in the window there is no p99, and zero would be praise.
         slow: list[Cell] = (
-            [("p99 ", "dim"), (duration(total.window.p99), "bright")] if total else []
+            [("p99 ", "dim"), (duration(total.window.p99), "bright")]
+            if total and total.window.count
+            else []
         )
         lag = max(0, wal.accepted_seq - wal.durable_seq) if wal else 0
         log: list[Cell] = [("wal ", "dim"), (f"+{count(lag)}", "bright")]

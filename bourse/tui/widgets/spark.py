@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from bourse.tui import glyphs
-from bourse.tui.format import clean, duration, rate
+from bourse.tui.format import NOTHING, clean, duration, rate
 from bourse.tui.line import LineView, Row, exactly, panel
 from bourse.tui.state import UI, ConsoleState
 
@@ -42,12 +42,12 @@ def p99_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
     history = state.store.latency_history.tail(width - 2)
     samples = [sample[state.stage][0] for sample in history if state.stage in sample]
     stage = state.store.stage(state.stage)
-    now = stage.window.p99 if stage else 0
+    now = duration(stage.window.p99) if stage and stage.window.count else NOTHING
     return panel(
         spark_rows(samples, width - 2, height - 2, "chart-latency"),
         width,
         height,
-        f"P99 {clean(state.stage)} {duration(now)}",
+        f"P99 {clean(state.stage)} {now}",
         note=f"peak {duration(max(samples, default=0))}",
         stale=state.stale,
     )
