@@ -244,6 +244,24 @@ def test_what_detach_says_about_stopping_works_as_it_stands(place: Place) -> Non
     assert place.bourse(*stop).returncode == 0
 
 
+def test_the_manuals_client_is_answered(place: Place, banner: dict[str, Any]) -> None:
+    manual = (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8")
+    client = manual.split("```python")[1].split("```")[0]
+    assert '("127.0.0.1", 9000)' in client
+    port = banner["listen"].rpartition(":")[2]
+
+    result = subprocess.run(
+        [sys.executable, "-c", client.replace("9000", port)],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert result.stdout == "1 1 5 1\n", result.stderr
+    assert "5" in place.on("book").stdout
+
+
 def test_a_configuration_file_is_used(place: Place, short_tmp_path: Path) -> None:
     file = short_tmp_path / "bourse.toml"
     file.write_text('symbol = "ACME"\ndurability = "async"\ndata = "from-file"\n')
