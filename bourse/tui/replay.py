@@ -78,7 +78,7 @@ class ReplayError(BourseError):
 
 def command(data_dir: str) -> list[str]:
     """Return the command line that replays a data directory."""
-    return [sys.executable, "-m", "bourse", "replay", "--wal", data_dir, "--json"]
+    return [sys.executable, "-P", "-m", "bourse", "replay", "--wal", data_dir, "--json"]
 
 
 async def run(words: list[str]) -> ReplayReport:

@@ -101,4 +101,4 @@ def test_leaving_takes_the_process_along() -> None:
 
 
 def test_the_command_is_this_pythons_own() -> None:
-    assert replay.command("/data")[:4] == [sys.executable, "-m", "bourse", "replay"]
+    assert replay.command("/data")[:5] == [sys.executable, "-P", "-m", "bourse", "replay"]
