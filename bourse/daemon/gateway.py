@@ -43,6 +43,7 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.posix.unistd import read
 
+from bourse.config import format_address
 from bourse.core.records import COMMAND_SIZE
 from bourse.daemon.desk import Desk
 from bourse.domain import INSTRUMENT_ID, CommandFlag, CommandKind, PollMode
@@ -293,7 +294,7 @@ class Gateway:
         session.session_id = self.next_session_id
         self.next_session_id += 1
         address = session.transport.get_extra_info("peername")
-        session.peer = f"{address[0]}:{address[1]}" if address else "?"
+        session.peer = format_address(address[0], address[1]) if address else "?"
         session.fd = session.transport.get_extra_info("socket").fileno()
         session.transport.set_write_buffer_limits(high=self.high_water_bytes)
         session.connected_ns = self._now()

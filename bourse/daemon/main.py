@@ -16,7 +16,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
+import resource
 import signal
 import socket
 from collections.abc import Callable
@@ -39,6 +41,8 @@ EXIT_OK = 0
 EXIT_BUG = 70  # EX_SOFTWARE
 EXIT_DISK = 74  # EX_IOERR
 LISTEN_BACKLOG = 1024
+DESCRIPTORS_OWN = 128
+"""Open files beside the clients' connections: admin connections, log, loop."""
 
 
 def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
@@ -55,6 +59,7 @@ def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
         BourseError: the daemon cannot start; nothing was changed.
     """
     log = open_log(config.log_file)
+    _allow_descriptors(config.connections_max, log)
     listener = _bind(config.listen_address)
     try:
         store = open_store(config)
@@ -68,6 +73,18 @@ def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
             store.close()
     finally:
         listener.close()
+
+
+def _allow_descriptors(connections_max: int, log: logging.Logger) -> None:
+    """Allow as many open files as the system lets us: the usual 1,024 are few for an exchange."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    if hard != resource.RLIM_INFINITY and hard < connections_max + DESCRIPTORS_OWN:
+        log.warning(
+            "the system allows %d open files, too few for connections_max = %d; raise ulimit -Hn",
+            hard,
+            connections_max,
+        )
 
 
 def _bind(address: tuple[str, int]) -> socket.socket:

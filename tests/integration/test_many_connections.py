@@ -54,6 +54,20 @@ def test_connections_that_come_and_go_are_never_told_of_each_others_orders(
     assert daemon.stop() == 0
 
 
+def test_a_low_limit_of_open_files_is_raised_as_far_as_it_goes(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    try:
+        daemon = new_daemon(durability="memory").start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    assert resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE) == (hard, hard)
+    assert daemon.stop() == 0
+
+
 def test_when_descriptors_run_out_the_surplus_is_refused_and_the_rest_trades(
     new_daemon: Callable[..., Daemon],
 ) -> None:
