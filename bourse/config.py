@@ -136,6 +136,8 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         set_field(self, "admin", absolute(self.admin or str(default_admin_path(self.instance))))
         if self.log_file is not None:
             set_field(self, "log_file", absolute(self.log_file))
+        for key in _PATHS:
+            _check_path(key, getattr(self, key))
         check_admin_path(self.admin)
 
     @property
@@ -291,8 +293,25 @@ def prepare_admin_dir(path: Path) -> None:
 
 
 def absolute(path: str, base: Path | None = None) -> str:
-    """Make a path absolute without following links; `~` is the user's home."""
-    return os.path.normpath((base or Path.cwd()) / Path(path).expanduser())
+    """Make a path absolute without following links; `~` is the user's home.
+
+    Raises:
+        ConfigError: it names the home of nobody.
+    """
+    try:
+        return os.path.normpath((base or Path.cwd()) / Path(path).expanduser())
+    except RuntimeError:
+        raise ConfigError(f"{path!r} begins with the home of a user who has none") from None
+
+
+def _check_path(key: str, path: str | None) -> None:
+    """Refuse a path that cannot be opened, or cannot be told to clients: JSON is UTF-8.
+
+    Raises:
+        ConfigError: it holds a NUL, or bytes that are no UTF-8 (Python has them as surrogates).
+    """
+    if path is not None and any(char == "\0" or "\ud800" <= char <= "\udfff" for char in path):
+        raise _refusal(key, path, "a path in UTF-8")
 
 
 def parse_choice(key: str, value: object) -> IntEnum:

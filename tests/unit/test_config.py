@@ -205,3 +205,10 @@ def test_a_runtime_directory_that_is_a_link_is_refused(
 
     with pytest.raises(ConfigError, match="must be a directory"):
         prepare_admin_dir(default_admin_path("default"))
+
+
+@pytest.mark.parametrize("key", ["data", "admin", "log_file"])
+@pytest.mark.parametrize("path", ["/tmp/\udcff", "/tmp/a\0b", "~nobody-of-this-name/x"])
+def test_a_path_that_cannot_be_told_or_opened_is_refused(key: str, path: str) -> None:
+    with pytest.raises(ConfigError, match="UTF-8|home"):
+        load_config(flags={key: path})
