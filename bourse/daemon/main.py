@@ -4,9 +4,9 @@ Order of a start: log, listening address, data directory and its lock, recovery,
 commands, admin socket, ready. A step that fails undoes the ones before it; nothing is written to
 the log before recovery has read all of it.
 
-Order of a stop (SIGTERM, SIGINT, admin `shutdown`): stop accepting and reading, end the sessions in
-the log, drain the rings, commit, send what clients are owed, close, exit 0. A second signal stops
-waiting for clients.
+Order of a stop (SIGTERM, SIGINT, SIGHUP unless ignored, admin `shutdown`): stop accepting and
+reading, end the sessions in the log, drain the rings, commit, send what clients are owed, close,
+exit 0. A second signal stops waiting for clients.
 
 Exit codes: 0 stopped as asked, 70 a bug (see the log), 74 the disk failed; before the start:
 errors.py.
@@ -100,9 +100,11 @@ def _bind(address: tuple[str, int]) -> socket.socket:
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         listener = socket.socket(family, kind | socket.SOCK_CLOEXEC, protocol)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
+        # UnicodeError: a name that no domain can have.
+        reason = error.strerror if isinstance(error, OSError) else "it is no name of a host"
         raise UsageError(
-            f"cannot listen on {host}: {error.strerror}; choose another with --listen"
+            f"cannot listen on {host}: {reason}; choose another with --listen"
         ) from error
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -152,7 +154,9 @@ class Daemon:
         config = self._config
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._on_loop_error)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue  # nohup
             loop.add_signal_handler(number, self._on_signal, number)
         started_ns = wall_ns()
         listen = _address_text(listener)

@@ -112,6 +112,30 @@ def test_a_stop_without_clients_leaves_a_clean_log_and_no_socket(
     assert not daemon.admin_path.exists()
 
 
+def test_a_terminal_that_is_closed_stops_the_daemon_in_order(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    daemon = new_daemon().start()
+
+    assert daemon.stop(signal.SIGHUP) == 0
+
+    assert not LogView.of(daemon.data_dir).result.torn_tail
+    assert not daemon.admin_path.exists()
+
+
+def test_a_daemon_under_nohup_outlives_its_terminal(new_daemon: Callable[..., Daemon]) -> None:
+    was = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        daemon = new_daemon().start()
+    finally:
+        signal.signal(signal.SIGHUP, was)
+
+    daemon.send_signal(signal.SIGHUP)
+
+    assert daemon.connect().ask(buy(1), answers=1)
+    assert daemon.stop() == 0
+
+
 @pytest.mark.parametrize("poll", ["block", "adaptive", "busy"])
 def test_an_idle_daemon_stops_soon(new_daemon: Callable[..., Daemon], poll: str) -> None:
     daemon = new_daemon(poll=poll).start()
