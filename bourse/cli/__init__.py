@@ -15,6 +15,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import io
 import os
 import sys
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from bourse.cli.output import drop_stdout
 from bourse.errors import BourseError, UsageError
 
 INTERRUPTED = 130
@@ -127,6 +129,7 @@ def _top(
 
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code; says on stderr what went wrong."""
+    _open_streams()
     try:
         command = typer.main.get_command(app)
         hide_flag_types(command)
@@ -139,12 +142,20 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        # The interpreter flushes stdout once more as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_stdout()
         return PIPE_CLOSED
     except BourseError as error:
         complain(str(error))
         return error.exit_code
+    except OSError as error:
+        # A full disk behind stdout, a path that is too long: the system's own words say which.
+        about = f"cannot use {error.filename}" if error.filename else "the system refused"
+        complain(f"{about}: {error.strerror or error}")
+        try:
+            sys.stdout.flush()
+        except OSError:
+            drop_stdout()
+        return BourseError.exit_code
     except Exception as error:
         # Usage errors of the command line's own library, which has no public name for their root.
         if not hasattr(error, "format_message"):
@@ -154,6 +165,18 @@ def run(arguments: list[str]) -> int:
         if message := error.format_message().rstrip("."):  # empty: the help was printed instead
             complain(f"{message}{' See' if message.endswith('?') else '; see'} `{path} --help`")
         return int(getattr(error, "exit_code", 2))
+
+
+def _open_streams() -> None:
+    """Give closed streams somewhere to go; print `?` for what the locale has no bytes for.
+
+    Opened first, the substitutes take the numbers 0 to 2, where no file of ours must be.
+    """
+    for name, flags in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), flags))
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
 
 
 def complain(sentence: str) -> None:

@@ -21,7 +21,15 @@ from bourse.cli.options import (
     admin_path,
     command_app,
 )
-from bourse.cli.output import duration, percentile_rows, say, say_banner, say_json, say_rows
+from bourse.cli.output import (
+    drop_stdout,
+    duration,
+    percentile_rows,
+    say,
+    say_banner,
+    say_json,
+    say_rows,
+)
 
 if TYPE_CHECKING:
     from bourse.admin.messages import Status
@@ -83,7 +91,7 @@ def start(
 ) -> int:
     """Start a daemon: recover what the data directory holds, listen, trade.
 
-    Ctrl-C and SIGTERM drain, commit what was accepted, and end it.
+    Ctrl-C, SIGTERM and a closed terminal (SIGHUP) drain, commit what was accepted, and end it.
 
     \b
     Examples:
@@ -99,6 +107,7 @@ def start(
       70  a bug ended it; its log says which
       74  the disk failed while it ran; nothing was acknowledged after that
     """
+    from bourse.cli import complain
     from bourse.config import load_config
 
     flags = {
@@ -119,7 +128,12 @@ def start(
         threading.Thread(target=_stop_with_parent, name="parent", daemon=True).start()
 
     def ready(banner: Banner) -> None:
-        say_json(banner) if as_json else say_banner(banner)
+        try:
+            say_json(banner) if as_json else say_banner(banner)
+        except OSError as error:
+            # Clients are served by now; the log has the same words.
+            complain(f"nobody took the banner ({error.strerror}); the daemon runs on")
+            drop_stdout()
 
     return int(run(settings, ready))
 

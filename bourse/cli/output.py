@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,6 +18,11 @@ def say(text: str = "") -> None:
     """Write a line to stdout at once: a reader of a pipe waits for it."""
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def drop_stdout() -> None:
+    """Send to nowhere what is still to be written: the interpreter flushes stdout as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def say_json(value: object) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import importlib.util
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -172,6 +173,7 @@ def test_version_and_no_command(capfd: pytest.CaptureFixture[str]) -> None:
         (["daemon", "start", "--durability", "sync"], ["'sync'", "memory, async, fsync"]),
         (["daemon", "start", "--poll", "hot"], ["'hot'", "block, adaptive, busy"]),
         (["daemon", "start", "--listen", "9000"], ["listen", "HOST:PORT"]),
+        (["daemon", "start", "--listen", "x" * 80 + ":0"], ["no name of a host", "--listen"]),
         (["daemon", "start", "--config", "/nowhere.toml"], ["/nowhere.toml"]),
         (["daemon", "start", "--admin", "/" + "x" * 120], ["121 bytes", "--admin"]),
         (["replay"], ["--wal"]),
@@ -341,6 +343,50 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(
 
     assert process.wait(30) == 141
     assert process.stderr.read() == ""
+
+
+@pytest.mark.parametrize("redirection", [">&-", ">&- 2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_no_exit_code(redirection: str, fake: Any, admin_path: Path) -> None:
+    line = f'exec "{sys.executable}" -m bourse book --admin "{admin_path}" {redirection}'
+
+    result = subprocess.run(
+        line, shell=True, capture_output=True, text=True, timeout=30, check=False, cwd=ROOT
+    )
+
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
+
+
+def test_a_full_disk_behind_stdout_is_one_sentence_and_1(fake: Any, admin_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "bourse", "book", "--admin", str(admin_path)],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=30,
+            check=False,
+            cwd=ROOT,
+        )
+
+    assert result.returncode == 1
+    assert result.stderr == "bourse: the system refused: No space left on device\n"
+
+
+def test_a_path_that_is_too_long_is_one_sentence_and_1(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "--wal", "/" + "x" * 300]) == 1
+
+    complaint = capfd.readouterr().err
+    assert complaint.endswith("File name too long\n")
+    assert complaint.count("\n") == 1
+
+
+def test_a_locale_without_the_bars_gets_question_marks(fake: Any, admin_path: Path) -> None:
+    result = bourse(
+        *("book", "--admin", str(admin_path)), env={**os.environ, "PYTHONIOENCODING": "ascii"}
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert "?" in result.stdout
 
 
 def test_ctrl_c_ends_watch_without_a_traceback(fake: Any, admin_path: Path, spawn: Any) -> None:

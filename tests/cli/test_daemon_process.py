@@ -218,6 +218,26 @@ def test_foreground_prints_a_banner_and_ends_on_sigterm_with_0(place: Place, spa
     assert "Traceback" not in log
 
 
+def test_a_daemon_whose_banner_nobody_reads_runs_on(place: Place) -> None:
+    command = [sys.executable, "-m", "bourse", "daemon", "start", "--data", str(place.data)]
+    command += ["--listen", "127.0.0.1:0", "--admin", str(place.admin), "--poll", "block"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.Popen(command, stdout=writing, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    os.close(writing)
+    assert process.stderr is not None
+    with process:
+        try:
+            while "nobody took the banner" not in (line := process.stderr.readline()):
+                assert line
+
+            assert place.on("book").returncode == 0
+            assert place.on("daemon", "stop").returncode == 0
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+
+
 def test_defaults_are_under_the_users_directories(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         free = probe.getsockname()[1]
