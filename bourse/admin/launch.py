@@ -107,11 +107,10 @@ class DaemonProcess:
                 pipe.close()
 
     def last_words(self) -> str:
-        """Return the last line that it wrote to its log."""
+        """Return its last sentence in its log, else the last line."""
         with self.log_path.open("rb") as log:
             log.seek(self._log_start_bytes)
-            lines = log.read().decode(errors="replace").splitlines()
-        return next((line for line in reversed(lines) if line.strip()), "it said nothing")
+            return last_sentence(log.read().decode(errors="replace"))
 
     def _read_banner(self) -> Banner:
         assert self.process.stdout is not None
@@ -131,3 +130,13 @@ class DaemonProcess:
                 raise DaemonFailedError(self.process.wait(), self.last_words())
             line += data
         return msgspec.json.decode(line, type=Banner)
+
+
+def last_sentence(log: str) -> str:
+    """Return the last complaint of a command in a log, else the last line.
+
+    The daemon that it found in its way may write to the same log at the same time.
+    """
+    lines = [line for line in log.splitlines() if line.strip()]
+    complaints = [line for line in lines if line.startswith("bourse: ")]
+    return (complaints or lines or ["it said nothing"])[-1]

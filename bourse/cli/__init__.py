@@ -147,6 +147,9 @@ def run(arguments: list[str]) -> int:
     except BourseError as error:
         complain(str(error))
         return error.exit_code
+    except MemoryError:
+        complain("there is not enough memory; a daemon needs less with smaller rings (--config)")
+        return BourseError.exit_code
     except OSError as error:
         # A full disk behind stdout, a path that is too long: the system's own words say which.
         about = f"cannot use {error.filename}" if error.filename else "the system refused"

@@ -238,6 +238,26 @@ def test_a_daemon_whose_banner_nobody_reads_runs_on(place: Place) -> None:
             process.kill()
 
 
+def test_a_daemon_without_memory_for_its_rings_says_so(place: Place) -> None:
+    file = place.state.parent / "bourse.toml"
+    file.write_text("event_ring_count = 16777216\n")
+    flags = ["--data", str(place.data), "--admin", str(place.admin), "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "bourse", "daemon", "start", *flags, "--config", str(file)]
+
+    result = subprocess.run(
+        ["sh", "-c", "ulimit -v 921600; exec \"$@\"", "sh", *command],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+        cwd=ROOT,
+    )
+
+    assert result.returncode == 1
+    assert is_sentence(result), result
+    assert "memory" in result.stderr
+
+
 def test_defaults_are_under_the_users_directories(place: Place) -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         free = probe.getsockname()[1]
