@@ -246,7 +246,9 @@ class Store:
             self.trades_missed = 0
         last = self.trades[-1].sequence if self.trades else 0
         fresh = [trade for trade in trades.trades if trade.sequence > last]
-        if self.trades:  # what was before the tape began was not missed
+        # What was before the tape began was not missed; nor was anything where the frame reaches
+        # back to what is known, as the first one of a new subscription does.
+        if self.trades and len(fresh) == len(trades.trades):
             self.trades_missed += trades.missed
         if fresh or trades.missed:
             self.trades.extend(fresh)

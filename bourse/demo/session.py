@@ -241,7 +241,7 @@ def _market_checks(
                 "sequences_gapless",
                 report.heard + ended == events,
                 f"{before.event_seq + 1} to {status.event_seq}: {report.heard} heard, "
-                f"{ended} of orders of earlier runs",
+                f"{ended} of earlier orders",
             )
         )
     return checks

@@ -164,6 +164,18 @@ def test_trades_overlap_without_doubling(store: Store) -> None:
     assert next(iter(store.last_trades(1))).sequence == shifted[-1].sequence
 
 
+def test_a_new_subscription_that_reaches_back_to_what_is_known_missed_nothing(store: Store) -> None:
+    trades = samples.trades()
+    store.apply(Frame("trades", 1, 0, trades))
+    known = len(store.trades)
+
+    # The first frame after a change of rate: what is kept, and all before it as missed.
+    store.apply(Frame("trades", 1, 0, msgspec.structs.replace(trades, missed=721)))
+
+    assert store.trades_missed == 0
+    assert len(store.trades) == known
+
+
 def test_missed_trades_are_counted_and_the_tape_is_bounded(store: Store) -> None:
     store.apply(Frame("trades", 1, 0, samples.trades(0, 60)))
     gap = samples.trades(50, TRADES_MAX)
