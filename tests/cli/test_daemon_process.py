@@ -245,7 +245,7 @@ def test_a_daemon_without_memory_for_its_rings_says_so(place: Place) -> None:
     command = [sys.executable, "-m", "bourse", "daemon", "start", *flags, "--config", str(file)]
 
     result = subprocess.run(
-        ["sh", "-c", "ulimit -v 921600; exec \"$@\"", "sh", *command],
+        ["sh", "-c", 'ulimit -v 921600; exec "$@"', "sh", *command],
         capture_output=True,
         text=True,
         timeout=30,
