@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from bourse.admin.actions import ACTIONS
@@ -132,6 +133,19 @@ def test_help_opens_and_any_key_closes_it() -> None:
         await pilot.press("v")
         assert not isinstance(app.screen, HelpScreen)
         assert app.state.chart == "histogram"
+
+    play(scenario)
+
+
+def test_keys_of_one_read_close_help_once() -> None:
+    async def scenario(app: Console, pilot: Pilot) -> None:
+        await pilot.press("question_mark")
+        await pilot.pause()
+        for key in ("escape", "escape", "x"):
+            app.screen.post_message(events.Key(key, None))
+        await pilot.pause()
+        assert not isinstance(app.screen, HelpScreen)
+        assert len(app.screen_stack) == 1
 
     play(scenario)
 

@@ -92,8 +92,13 @@ class HelpScreen(ModalScreen[None]):
         """Close, whatever the key, and let it do nothing else."""
         event.stop()
         event.prevent_default()
-        self.dismiss()
+        self._close()
 
     def on_click(self) -> None:
         """Close."""
-        self.dismiss()
+        self._close()
+
+    def _close(self) -> None:
+        """Close once: keys that came in the same read still arrive here afterwards."""
+        if self.is_current:
+            self.dismiss()
