@@ -152,7 +152,8 @@ class DataFile:
         """
         self.path = path
         with explained("open", path):
-            self.fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW)
+            # Not waiting for a writer, should it be a pipe: reading by offset refuses it then.
+            self.fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
 
     def read_into(self, view: memoryview, offset_bytes: int) -> int:
         """Fill `view` from an offset; fewer bytes than it holds mean the end of the file."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from bourse.core.engine import Engine
@@ -195,6 +197,13 @@ def test_what_is_no_log_is_one_sentence(tmp_path):
     text.write_bytes(b"x" * layout.SEGMENT_HEADER_SIZE)
     with pytest.raises(CorruptError, match="does not start with"):
         replay(text)
+
+
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    with pytest.raises(JournalError, match="cannot read|corrupt"):
+        replay(tmp_path / "pipe")
 
 
 def test_a_command_that_is_never_logged_is_refused(tmp_path):
