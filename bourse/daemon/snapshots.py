@@ -114,17 +114,24 @@ class Snapshots:
             state, *_ = await self._pipeline.desk.read_depth(1)
             fields = ENGINE_STATE.unpack(state)
             orders, sessions, instruments = fields[6], fields[13], fields[14]
-            await loop.run_in_executor(
-                None,
-                memory.lend_image,
-                orders + orders // 4 + slack,
-                sessions + sessions // 4 + slack,
-                instruments + 64,
-            )
+            try:
+                await loop.run_in_executor(
+                    None,
+                    memory.lend_image,
+                    orders + orders // 4 + slack,
+                    sessions + sessions // 4 + slack,
+                    instruments + 64,
+                )
+            except MemoryError:
+                raise AdminError(
+                    ErrorCode.REFUSED,
+                    f"there is no memory for a copy of {orders:,} orders; free some and try again",
+                ) from None
             await self._pipeline.desk.copy_image()
             if memory.image_is_whole:
                 return memory.image_state
             slack *= 2
+        memory.drop_image()
         raise AdminError(
             ErrorCode.BUSY, "the book grew faster than memory could be lent; try again"
         )
