@@ -256,7 +256,7 @@ class JournalThread:
     def _mark(self) -> cython.bint:
         """Sync what is not, then append an empty batch that says so."""
         write: Write
-        if self.durability != _FSYNC and not self._sync():
+        if self.writer.durable_seq != self.writer.written_seq and not self._sync():
             return False
         if not self.writer.begin_batch():
             return self._fail(EIO)
