@@ -40,10 +40,8 @@ from bourse.admin.messages import (
     SubscribeParams,
     TopicParams,
 )
+from bourse.config import check_admin_path
 from bourse.errors import AdminError, BourseError, ProtocolError, UnavailableError, UsageError
-
-ADMIN_PATH_BYTES_MAX = 107
-"""The kernel's sun_path holds 108 bytes and ends with a zero (man 7 unix)."""
 
 REQUEST_TIMEOUT_SECONDS = 5.0
 SLOW_TIMEOUT_SECONDS = 120.0
@@ -145,14 +143,8 @@ def _check_method(method: str) -> None:
 
 def _check_path(admin_path: str | Path) -> Path:
     """Refuse a path that no Unix socket can have."""
-    path = Path(admin_path)
-    length = len(str(path).encode())
-    if length > ADMIN_PATH_BYTES_MAX:
-        raise UsageError(
-            f"The admin socket's path is {length} bytes long and may have {ADMIN_PATH_BYTES_MAX}; "
-            f"choose a shorter one with --admin (got {path})."
-        )
-    return path
+    check_admin_path(str(admin_path))
+    return Path(admin_path)
 
 
 def _timeout_of(method: str, timeout: float | None) -> float:
