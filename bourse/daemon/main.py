@@ -25,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvloop
 
 from bourse.config import Banner, DaemonConfig, prepare_admin_dir
@@ -59,7 +60,8 @@ def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
         BourseError: the daemon cannot start; nothing was changed.
     """
     log = open_log(config.log_file)
-    _allow_descriptors(config.connections_max, log)
+    most = _allow_descriptors(config.connections_max, log)
+    config = msgspec.structs.replace(config, connections_max=most)
     listener = _bind(config.listen_address)
     try:
         store = open_store(config)
@@ -75,16 +77,26 @@ def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
         listener.close()
 
 
-def _allow_descriptors(connections_max: int, log: logging.Logger) -> None:
-    """Allow as many open files as the system lets us: the usual 1,024 are few for an exchange."""
+def _allow_descriptors(connections_max: int, log: logging.Logger) -> int:
+    """Allow as many open files as the system lets us: the usual 1,024 are few for an exchange.
+
+    Returns:
+        How many client connections to serve: the operator must find a descriptor free.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    if hard != resource.RLIM_INFINITY and hard < connections_max + DESCRIPTORS_OWN:
-        log.warning(
-            "the system allows %d open files, too few for connections_max = %d; raise ulimit -Hn",
-            hard,
-            connections_max,
-        )
+    if hard == resource.RLIM_INFINITY or hard >= connections_max + DESCRIPTORS_OWN:
+        return connections_max
+    # Of very few, half.
+    most = min(connections_max, max(1, hard - DESCRIPTORS_OWN, hard // 2))
+    log.warning(
+        "the system allows %d open files, too few for connections_max = %d: %d are served; "
+        "raise ulimit -Hn",
+        hard,
+        connections_max,
+        most,
+    )
+    return most
 
 
 def _bind(address: tuple[str, int]) -> socket.socket:

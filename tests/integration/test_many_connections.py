@@ -68,6 +68,25 @@ def test_a_low_limit_of_open_files_is_raised_as_far_as_it_goes(
     assert daemon.stop() == 0
 
 
+def test_a_crowd_of_clients_leaves_descriptors_for_the_operator(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    daemon = new_daemon()
+    real = daemon.command_line
+    daemon.command_line = lambda: [  # type: ignore[method-assign]
+        *("sh", "-c", 'ulimit -n 64; exec "$@"', "sh"),
+        *real(),
+    ]
+    daemon.start()
+    crowd = [daemon.connect() for _ in range(100)]
+    crowd[0].ask(buy(1), answers=1)
+
+    assert daemon.call("snapshot").live_orders == 1
+    assert daemon.call("status").connections == 32
+    assert daemon.log_lines("raise ulimit", "32 are served")
+    assert daemon.stop() == 0
+
+
 def test_when_descriptors_run_out_the_surplus_is_refused_and_the_rest_trades(
     new_daemon: Callable[..., Daemon],
 ) -> None:
