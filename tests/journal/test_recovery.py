@@ -123,7 +123,7 @@ def test_damage_is_refused_with_its_place_and_nothing_is_touched(tmp_path):
         assert error.value.path == store.path
         assert error.value.sequence == expected.wal_seq
         assert str(error.value.offset_bytes) in str(error.value)
-        assert "bourse replay --wal" in str(error.value)
+        assert "restore the file from a copy" in str(error.value)
         assert tree(tmp_path) == before
 
 
