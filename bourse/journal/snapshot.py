@@ -46,6 +46,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bourse.core import records
+from bourse.errors import JournalError
 from bourse.journal import storage
 from bourse.journal.crc32c import crc32c
 from bourse.journal.image import is_sorted_by_priority, sort_by_priority
@@ -159,7 +160,7 @@ def write(data_dir: Path, snapshot: Snapshot) -> Path:
     thread; the orders are sorted here.
 
     Raises:
-        JournalError: the disk refused; older snapshots are untouched.
+        JournalError: the disk refused, or the directory is gone; older snapshots are untouched.
         ValueError: the parts do not belong together.
     """
     snapshot = Snapshot(
@@ -170,6 +171,9 @@ def write(data_dir: Path, snapshot: Snapshot) -> Path:
         sort_by_priority(snapshot.orders),
     )
     _check_parts(snapshot)
+    if not data_dir.is_dir():
+        # Made anew it would hold a snapshot without its log.
+        raise JournalError(f"the data directory {data_dir} is gone, and the log with it")
     path = storage.snapshot_path(data_dir, snapshot.wal_seq)
     storage.make_directory(path.parent)
     storage.create_file(path, encode(snapshot))

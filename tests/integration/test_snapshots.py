@@ -267,6 +267,19 @@ def test_a_snapshot_that_cannot_be_written_is_refused_and_trading_goes_on(
     daemon.connect().ask(buy(1), answers=1)
 
 
+def test_a_snapshot_does_not_make_a_removed_data_directory_anew(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    daemon = new_daemon().start()
+    shutil.rmtree(daemon.data_dir)
+
+    with pytest.raises(BourseError, match="is gone"):
+        daemon.call("snapshot")
+
+    assert not daemon.data_dir.exists()
+    daemon.log_path.write_text("")
+
+
 def test_a_snapshot_where_a_file_is_in_the_way_is_refused_and_trading_goes_on(
     new_daemon: Callable[..., Daemon],
 ) -> None:

@@ -66,6 +66,8 @@ def test_orders_are_sorted_by_priority(tmp_path):
 
 
 def test_two_daemons_with_equal_books_write_equal_files(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
     first = snapshot.write(tmp_path / "a", image_of(made(), STORE))
     second = snapshot.write(tmp_path / "b", image_of(made(), STORE))
     assert first.read_bytes() == second.read_bytes()
