@@ -22,6 +22,7 @@ cdef class Engine:
     cdef OrderTable by_order_id
     cdef Index by_session_id
     cdef Index by_instrument_id     # -> the instrument's buy side
+    cdef uint64_t multiplier        # of the hash of by_client's keys, odd
     cdef uint64_t sure_count        # orders for which there is room without looking
 
     # The command being executed.

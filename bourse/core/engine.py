@@ -414,13 +414,16 @@ def chain(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def client_tag(session: uint32_t, client_order_id: uint64_t) -> uint32_t:
+def client_tag(engine: Engine, session: SessionPtr, client_order_id: uint64_t) -> uint32_t:
     """Hash of an order's key among its session's.
 
-    Eight consecutive ids are neighbours, for most clients count; the groups are spread well.
+    Eight consecutive ids are neighbours, for most clients count; the groups are spread well, and
+    differently in every process (`multiplier`), so nobody can choose ids that share a home.
     """
-    word: uint64_t = (client_order_id >> 3) + cython.cast(uint64_t, session) * P3
-    return cython.cast(uint32_t, ((fold(word, P1) >> 32) << 3) | (client_order_id & 7))
+    word: uint64_t = (client_order_id >> 3) + session.salt
+    return cython.cast(
+        uint32_t, ((fold(word, engine.multiplier) >> 32) << 3) | (client_order_id & 7)
+    )
 
 
 @cython.cfunc
@@ -573,14 +576,24 @@ def index_add(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def index_bury(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
-    """Remove an entry that is still in the old table, leaving a tombstone."""
-    position: uint64_t = tag & index.old_mask
-    invariant(index.old != cython.NULL, b"an index entry to remove is in no table")
-    while index.old[position].slot != slot:
-        invariant(index.old[position].slot != 0, b"an index entry to remove is in no table")
-        position = (position + 1) & index.old_mask
-    index.old[position].slot = TOMBSTONE
+def index_search(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> uint64_t:
+    """Return where an entry is that is not at home.
+
+    ALL_ONES: it was still in the old table, and is a tombstone there now.
+    """
+    mask: uint64_t = index.mask
+    position: uint64_t = tag & mask
+    while index.entries[position].slot != slot:
+        if index.entries[position].slot == 0:
+            invariant(index.old != cython.NULL, b"an index entry to remove is in no table")
+            position = tag & index.old_mask
+            while index.old[position].slot != slot:
+                invariant(index.old[position].slot != 0, b"an index entry to remove is in no table")
+                position = (position + 1) & index.old_mask
+            index.old[position].slot = TOMBSTONE
+            return ALL_ONES
+        position = (position + 1) & mask
+    return position
 
 
 @cython.cfunc
@@ -593,11 +606,10 @@ def index_take(index: IndexPtr, tag: uint32_t, slot: uint32_t) -> cython.void:
     mask: uint64_t = index.mask
     hole: uint64_t = tag & mask
     position: uint64_t
-    while entries[hole].slot != slot:
-        if entries[hole].slot == 0:
-            index_bury(index, tag, slot)
+    if entries[hole].slot != slot:
+        hole = index_search(index, tag, slot)
+        if hole == ALL_ONES:
             return
-        hole = (hole + 1) & mask
     position = (hole + 1) & mask
     while entries[position].slot != 0 and (position - entries[position].tag) & mask != 0:
         entries[hole] = entries[position]
@@ -704,7 +716,12 @@ def find_tagged(
 @cython.exceptval(check=False)
 def find_client(engine: Engine, session: uint32_t, client_order_id: uint64_t) -> uint32_t:
     """Return the slot of a session's live order, 0 when none."""
-    return find_tagged(engine, client_tag(session, client_order_id), session, client_order_id)
+    return find_tagged(
+        engine,
+        client_tag(engine, session_at(engine, session), client_order_id),
+        session,
+        client_order_id,
+    )
 
 
 @cython.cfunc
@@ -1063,16 +1080,50 @@ def append_entries(block: BlockPtr, source: BlockPtr, first: uint32_t) -> cython
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def insert_level(engine: Engine, side: SidePtr, slot: uint32_t, key: int64_t) -> cython.void:
+    """Put a level where find_level() said, not at the end of a block that has room."""
+    position: uint32_t = engine.found_position
+    at: uint32_t = engine.found_block
+    block: BlockPtr
+    upper: BlockPtr
+    if side.block_count == 0:
+        block = add_block(engine, side, 0)
+    else:
+        block = block_at(engine, side.blocks[at])
+    if block.count == BLOCK_LEVELS:
+        upper = add_block(engine, side, at + 1)
+        append_entries(upper, block, BLOCK_LEVELS // 2)
+        side.separators[at + 1] = upper.keys[0]
+        if position > BLOCK_LEVELS // 2:
+            block = upper
+            position -= BLOCK_LEVELS // 2
+    memmove(
+        cython.address(block.keys[position + 1]),
+        cython.address(block.keys[position]),
+        (block.count - position) * cython.sizeof(int64_t),
+    )
+    memmove(
+        cython.address(block.levels[position + 1]),
+        cython.address(block.levels[position]),
+        (block.count - position) * cython.sizeof(uint32_t),
+    )
+    block.keys[position] = key
+    block.levels[position] = slot
+    block.count += 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def add_level(engine: Engine, side_slot: uint32_t, key: int64_t) -> uint32_t:
     """Make the level that find_level() has just not found; memory was made sure of before."""
     side: SidePtr = side_at(engine, side_slot)
     pool: PoolPtr = cython.address(engine.level_pool)
     slot: uint32_t = pool.free
-    position: uint32_t = engine.found_position
-    at: uint32_t = engine.found_block
     level: LevelPtr
-    block: BlockPtr
-    upper: BlockPtr
+    block: BlockPtr = side.top
+    count: uint32_t
     if slot != 0:
         level = level_at(engine, slot)
         pool.free = level.head
@@ -1087,37 +1138,19 @@ def add_level(engine: Engine, side_slot: uint32_t, key: int64_t) -> uint32_t:
     level.tail = 0
     level.order_count = 0
     level.side = side_slot
-
-    if side.block_count == 0:
-        block = add_block(engine, side, 0)
-    else:
-        block = block_at(engine, side.blocks[at])
-    if block.count == BLOCK_LEVELS:
-        upper = add_block(engine, side, at + 1)
-        append_entries(upper, block, BLOCK_LEVELS // 2)
-        side.separators[at + 1] = upper.keys[0]
-        if position > BLOCK_LEVELS // 2:
-            block = upper
-            position -= BLOCK_LEVELS // 2
-    if position != block.count:
-        # Not the best of its block.
-        memmove(
-            cython.address(block.keys[position + 1]),
-            cython.address(block.keys[position]),
-            (block.count - position) * cython.sizeof(int64_t),
-        )
-        memmove(
-            cython.address(block.levels[position + 1]),
-            cython.address(block.levels[position]),
-            (block.count - position) * cython.sizeof(uint32_t),
-        )
-    block.keys[position] = key
-    block.levels[position] = slot
-    block.count += 1
     side.level_count += 1
-    if side.best_level == 0 or key > side.best_key:
-        side.best_key = key
-        side.best_level = slot
+    if side.best_level != 0 and key < side.best_key:
+        insert_level(engine, side, slot, key)
+        return slot
+    side.best_key = key
+    side.best_level = slot
+    if block == cython.NULL or block.count == BLOCK_LEVELS:
+        insert_level(engine, side, slot, key)
+        return slot
+    count = block.count
+    block.keys[count] = key
+    block.levels[count] = slot
+    block.count = count + 1
     return slot
 
 
@@ -1215,7 +1248,7 @@ def remove_level(engine: Engine, side: SidePtr, key: int64_t) -> cython.void:
 @cython.exceptval(check=False)
 def free_session_if_over(engine: Engine, slot: uint32_t, session: SessionPtr) -> cython.void:
     """Forget a session that is closed and has no live order."""
-    if session.order_count != 0 or session.is_open:
+    if session.head != 0 or session.is_open:
         return
     index_remove(cython.address(engine.by_session_id), session.session_id, slot)
     session.session_id = 0
@@ -1285,13 +1318,12 @@ def unlist_order(
         order_at(engine, order.session_next).session_prev = order.session_prev
     else:
         session.tail = order.session_prev
-    session.order_count -= 1
+        free_session_if_over(engine, order.session, session)
     index_take(
-        cython.address(engine.by_client), client_tag(order.session, order.client_order_id), slot
+        cython.address(engine.by_client), client_tag(engine, session, order.client_order_id), slot
     )
     table_remove(cython.address(engine.by_order_id), order.order_id, slot)
     order.leaves_lots = 0
-    free_session_if_over(engine, order.session, session)
 
 
 @cython.cfunc
@@ -1347,7 +1379,6 @@ def append_order(
     else:
         session.head = slot
     session.tail = slot
-    session.order_count += 1
     join_queue(engine, slot, order, level_slot)
     engine.sure_count -= 1
     index_put(cython.address(engine.by_client), tag, slot)
@@ -1511,8 +1542,8 @@ def judge_new_order(engine: Engine, command: CommandPtr) -> uint32_t:
     book: uint32_t
     maker_side: SidePtr
     own_side: SidePtr
-    order_type: uint8_t = command.order_type
-    side: uint8_t = command.side
+    order_type: uint32_t = command.order_type
+    side: uint32_t = command.side
     level: uint32_t
     session: uint32_t = numbered(
         engine, cython.address(engine.by_session_id), 2, command.session_id
@@ -1522,13 +1553,12 @@ def judge_new_order(engine: Engine, command: CommandPtr) -> uint32_t:
     book = numbered(engine, cython.address(engine.by_instrument_id), 3, command.instrument_id)
     if book == 0:
         return UNKNOWN_INSTRUMENT
+    # Unsigned, so that 0 is far above the range, too.
     if side - BUY > SELL - BUY or order_type - LIMIT > FOK - LIMIT or command.flags != 0:
-        return BAD_COMMAND
-    if side < BUY or order_type < LIMIT:
         return BAD_COMMAND
     if command.qty_lots == 0:
         return ZERO_QUANTITY
-    engine.tag = client_tag(session, command.client_order_id)
+    engine.tag = client_tag(engine, session_at(engine, session), command.client_order_id)
     if find_tagged(engine, engine.tag, session, command.client_order_id) != 0:
         return DUPLICATE_ORDER_ID
     engine.target = session
@@ -1609,13 +1639,14 @@ def crosses(side: SidePtr, limit_key: int64_t) -> cython.bint:
 def sweep(engine: Engine, event: EventPtr, last: EventPtr) -> EventPtr:
     """Trade a taker with the other side, best price first, oldest first, while two events fit.
 
-    The hot loop. Counters and digests live in locals, because every store to an event might alias
-    them for all that the compiler knows. What a level's queue loses is taken off at once, when the
+    The hot loop, bound by how many words a core reads and writes in a cycle. Counters and digests
+    live in locals, because every store to an event might alias them for all that the compiler
+    knows; what is cheap to find again is not kept. What a level's queue loses is taken off when the
     level is left: the makers that are used up are still chained, and go to the free list as they
     are.
 
     Args:
-        engine: `own_side`, `open_lots` and `limit_key` are the taker's.
+        engine: `own_side`, `open_lots` and `limit_key` are the taker's; the other side has a level.
         event: where the next event goes.
         last: the last place of all: a trade and the end of its maker fit while event < last.
 
@@ -1623,6 +1654,7 @@ def sweep(engine: Engine, event: EventPtr, last: EventPtr) -> EventPtr:
         Where the next event would go.
     """
     side: SidePtr = side_at(engine, engine.own_side ^ 1)
+    block: BlockPtr = side.top
     orders: OrderPtr = cython.cast(OrderPtr, engine.order_pool.base)
     words: Uint64Ptr = cython.cast(Uint64Ptr, event)
     last_words: Uint64Ptr = cython.cast(Uint64Ptr, last)
@@ -1630,85 +1662,112 @@ def sweep(engine: Engine, event: EventPtr, last: EventPtr) -> EventPtr:
     level: LevelPtr
     maker: OrderPtr
     session: SessionPtr
+    level_count: uint32_t = block.count
+    block_start: uint32_t = level_count
+    levels_gone: uint32_t = 0
     level_slot: uint32_t
     slot: uint32_t
-    first: uint32_t
     owner: uint64_t
+    order_id: uint64_t
+    client_order_id: uint64_t
     leaves_lots: uint64_t
+    level_lots: uint64_t
+    key: int64_t
     price_ticks: int64_t
-    place: uint64_t
+    priced: uint64_t
     named: uint64_t
     traded: uint64_t
-    level_lots: uint64_t
+    # Pairs of words that are the same in many events, each written by one store.
+    price = cython.declare(uint64_t[2])
+    tail = cython.declare(uint64_t[2])
     open_lots: uint64_t = engine.open_lots
     limit_key: int64_t = engine.limit_key
+    flip: int64_t = 1 - cython.cast(int64_t, side.side)
     instrument_id: uint64_t = side.instrument_id
+    side_place: uint64_t = place_word(side.instrument_id, side.side, 0)
     trade_kind: uint64_t = TRADE | (cython.cast(uint64_t, side.side) << 16)
-    done_kind: uint64_t = DONE | (FILLED << 8) | (cython.cast(uint64_t, side.side) << 16)
-    trade_word: uint64_t
-    done_word: uint64_t
+    trade_word: uint64_t = (trade_kind | (instrument_id << 32)) * P1
+    done_word: uint64_t = (
+        (trade_kind - TRADE + (DONE | (FILLED << 8))) | (instrument_id << 32)
+    ) * P1
     event_seq: uint64_t = engine.state.event_seq
     event_digest: uint64_t = engine.state.event_digest
     state_digest: uint64_t = engine.state.state_digest
+    tail[0] = 0
+    tail[1] = instrument_id
+    price[1] = 0
 
-    while open_lots != 0 and words < last_words and crosses(side, limit_key):
-        level_slot = side.best_level
+    while open_lots != 0 and words < last_words:
+        key = block.keys[level_count - 1]
+        if key < limit_key:
+            break
+        level_slot = block.levels[level_count - 1]
         level = level_at(engine, level_slot)
-        price_ticks = key_of(side.side, side.best_key)
-        place = place_word(side.instrument_id, side.side, price_ticks)
-        named = cython.cast(uint64_t, price_ticks) * P3
-        trade_word = (trade_kind | (instrument_id << 32)) * P1 + named
-        done_word = (done_kind | (instrument_id << 32)) * P1 + named
+        price_ticks = key ^ flip  # key_of()
+        price[0] = cython.cast(uint64_t, price_ticks)
+        priced = cython.cast(uint64_t, price_ticks) * P3
         level_start = words
         level_lots = open_lots
-        first = level.head
-        slot = first
+        slot = level.head
         while True:
             maker = orders + slot
             leaves_lots = maker.leaves_lots
             if leaves_lots > open_lots:
                 break
             # All of this maker: TRADE, then its DONE.
+            order_id = maker.order_id
+            client_order_id = maker.client_order_id
             session = session_at(engine, maker.session)
-            owner = cython.cast(uint64_t, session.session_id) << 32
-            named = maker.order_id * P2
+            owner = session.owner
+            named = order_id * P2 + priced
             traded = leaves_lots * P4
-            state_digest -= fold(maker.order_id * P1 + (maker.place >> 8) * P2 + traded + place, M1)
+            state_digest -= fold(
+                order_id * P1 + (maker.place >> 8) * P2 + traded + priced + side_place, M1
+            )
             event_digest = link(event_digest, trade_word + named + traded)
             event_digest = link(event_digest, done_word + named)
+            open_lots -= leaves_lots
             words[0] = trade_kind | owner
             words[1] = event_seq + 1
-            words[2] = maker.client_order_id
-            words[3] = maker.order_id
+            words[2] = client_order_id
+            words[3] = order_id
             words[4] = cython.cast(uint64_t, price_ticks)
             words[5] = leaves_lots
-            words[6] = 0
-            words[7] = instrument_id
-            words[8] = done_kind | owner
-            words[9] = event_seq + 2
-            words[10] = maker.client_order_id
-            words[11] = maker.order_id
-            words[12] = cython.cast(uint64_t, price_ticks)
-            words[13] = 0
-            words[14] = 0
-            words[15] = instrument_id
-            words += 16
+            memcpy(words + 6, tail, 16)
             event_seq += 2
-            open_lots -= leaves_lots
+            words[8] = (trade_kind | owner) - TRADE + (DONE | (FILLED << 8))
+            words[9] = event_seq
+            words[10] = client_order_id
+            words[11] = order_id
+            memcpy(words + 12, price, 16)
+            memcpy(words + 14, tail, 16)
+            words += 16
             unlist_order(engine, slot, maker, session)
             slot = maker.next
             if slot == 0 or open_lots == 0 or words >= last_words:
                 break
         if slot == 0:
             orders[level.tail].next = engine.order_pool.free
-            engine.order_pool.free = first
-            pop_best(engine, side)
-            free_level(engine, level_slot, level)
+            engine.order_pool.free = level.head
+            level.head = engine.level_pool.free
+            engine.level_pool.free = block.levels[level_count - 1]
+            level_count -= 1
+            if level_count == 0:
+                levels_gone += block_start
+                block_start = 0
+                block.count = 0
+                # The last block stays (pop_best()).
+                if side.block_count == 1:
+                    break
+                drop_block(engine, side, side.block_count - 1)
+                block = side.top
+                level_count = block.count
+                block_start = level_count
             continue
         maker = orders + slot
-        if slot != first:
+        if slot != level.head:
             orders[maker.prev].next = engine.order_pool.free
-            engine.order_pool.free = first
+            engine.order_pool.free = level.head
             maker.prev = 0
             level.head = slot
             level.order_count -= cython.cast(uint32_t, (words - level_start) // 16)
@@ -1717,7 +1776,7 @@ def sweep(engine: Engine, event: EventPtr, last: EventPtr) -> EventPtr:
             leaves_lots = maker.leaves_lots - open_lots
             session = session_at(engine, maker.session)
             event_seq += 1
-            words[0] = trade_kind | (cython.cast(uint64_t, session.session_id) << 32)
+            words[0] = trade_kind | session.owner
             words[1] = event_seq
             words[2] = maker.client_order_id
             words[3] = maker.order_id
@@ -1726,13 +1785,28 @@ def sweep(engine: Engine, event: EventPtr, last: EventPtr) -> EventPtr:
             words[6] = leaves_lots
             words[7] = instrument_id
             words += 8
-            event_digest = link(event_digest, trade_word + maker.order_id * P2 + open_lots * P4)
-            state_digest -= order_term(maker.order_id, maker.place >> 8, maker.leaves_lots, place)
-            state_digest += order_term(maker.order_id, maker.place >> 8, leaves_lots, place)
+            event_digest = link(
+                event_digest, trade_word + priced + maker.order_id * P2 + open_lots * P4
+            )
+            side_place += priced
+            state_digest -= order_term(
+                maker.order_id, maker.place >> 8, maker.leaves_lots, side_place
+            )
+            state_digest += order_term(maker.order_id, maker.place >> 8, leaves_lots, side_place)
             maker.leaves_lots = leaves_lots
             open_lots = 0
         level.qty_lots -= level_lots - open_lots
+        break
 
+    levels_gone += block_start - level_count
+    if levels_gone != 0:
+        block.count = level_count
+        side.level_count -= levels_gone
+        engine.level_pool.live_count -= levels_gone
+        side.best_level = 0
+        if level_count != 0:
+            side.best_level = block.levels[level_count - 1]
+            side.best_key = block.keys[level_count - 1]
     # Every maker that ended left two events; one that did not is the last and left one.
     traded = event_seq - engine.state.event_seq
     engine.state.trade_count += (traded + 1) >> 1
@@ -1749,39 +1823,49 @@ def sweep(engine: Engine, event: EventPtr, last: EventPtr) -> EventPtr:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def match(engine: Engine, window: WindowPtr) -> cython.bint:
-    """Trade a taker with the other side as far as its price allows; false: window full.
+def sweep_edge(engine: Engine, window: WindowPtr) -> cython.bint:
+    """Trade with one maker when one place is left before the end of the window or of its ring.
 
     The end of a maker of which nothing is left belongs to the trade. When only the trade still
-    fits into the window, the end waits in `stash`, so that the book never stands between the two.
+    fits into the window, the end waits in `stash`, so that the book never stands between the two;
+    false then.
     """
-    maker_side: SidePtr = side_at(engine, engine.own_side ^ 1)
     edge = cython.declare(Event[2])
+    end: EventPtr = sweep(engine, cython.address(edge[0]), cython.address(edge[1]))
+    window.base[window.next & window.mask] = edge[0]
+    window.next += 1
+    if end - cython.address(edge[0]) == 2:
+        if window.next == window.limit:
+            engine.stash = edge[1]
+            engine.is_stashed = True
+            return False
+        window.base[window.next & window.mask] = edge[1]
+        window.next += 1
+    return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def match(engine: Engine, window: WindowPtr) -> cython.bint:
+    """Trade a taker with the other side as far as its price allows; false: window full."""
+    maker_side: SidePtr = side_at(engine, engine.own_side ^ 1)
     event: EventPtr
-    end: EventPtr
     position: uint64_t
     run: uint64_t
     while engine.open_lots != 0 and crosses(maker_side, engine.limit_key):
         if window.next == window.limit:
             return False
+        # Places in one piece.
         position = window.next & window.mask
         run = least(window.limit - window.next, window.mask + 1 - position)
-        event = window.base + position
-        if run > 1:
-            end = sweep(engine, event, event + (run - 1))
-            window.next += end - event
-            continue
-        # One place before the end of the window or of its ring: the second event goes elsewhere.
-        end = sweep(engine, cython.address(edge[0]), cython.address(edge[1]))
-        event[0] = edge[0]
-        window.next += 1
-        if end - cython.address(edge[0]) == 2:
-            if window.next == window.limit:
-                engine.stash = edge[1]
-                engine.is_stashed = True
+        if run == 1:
+            if not sweep_edge(engine, window):
                 return False
-            window.base[window.next & window.mask] = edge[1]
-            window.next += 1
+            continue
+        event = window.base + position
+        window.next += sweep(engine, event, event + (run - 1)) - event
     return True
 
 
@@ -2284,7 +2368,8 @@ def open_session(engine: Engine, session_id: uint32_t) -> uint32_t:
     session.is_open = 1
     session.head = 0
     session.tail = 0
-    session.order_count = 0
+    session.owner = cython.cast(uint64_t, session_id) << 32
+    session.salt = slot * engine.multiplier
     index_add(cython.address(engine.by_session_id), session_id, slot)
     engine.state.session_count += 1
     if session_id > engine.state.last_session_id:
@@ -2501,6 +2586,8 @@ class Engine:
         ok = ok and pool_grow(cython.address(self.side_pool))
         if not ok:
             raise MemoryError("no memory for an empty engine")
+        # Memory lies somewhere else in every process; that moves keys in the index, and no event.
+        self.multiplier = fold(cython.cast(uint64_t, self.order_pool.base) + P2, P1) | 1
         self.side_pool.next_unused = 2
         if open_session(self, OPERATOR) == 0:
             raise MemoryError("no memory for an empty engine")
@@ -2546,17 +2633,17 @@ class Engine:
         invariant(self.phase == PHASE_IDLE, b"execute() while a command is unfinished")
         invariant(command.kind < FIRST_READ, b"execute() of a command that is not logged")
         self.state.wal_seq += 1
-        self.phase = PHASE_HEAD
-        self.head_order_id = 0
         if command.kind == NEW_ORDER:
             reason = judge_new_order(self, command)
-            self.reason = reason
             if reason == 0 and window.limit - window.next >= 2:
                 self.phase = PHASE_MATCH
                 begin_new_order(self, command, window)
                 if finish_new_order(self, command, window):
                     return True
             else:
+                self.phase = PHASE_HEAD
+                self.reason = reason
+                self.head_order_id = 0
                 if reason == 0:
                     self.head_order_id = self.state.next_order_id
                 else:
@@ -2565,6 +2652,8 @@ class Engine:
                 if proceed_new_order(self, command, window):
                     return True
         else:
+            self.phase = PHASE_HEAD
+            self.head_order_id = 0
             self.reason = judge(self, command)
             if self.reason != 0:
                 self.state.reject_count += 1
@@ -3045,7 +3134,7 @@ def restore_engine(
             engine,
             level,
             session,
-            client_tag(session, record.client_order_id),
+            client_tag(engine, session_at(engine, session), record.client_order_id),
             record.client_order_id,
             record.order_id,
             record.leaves_lots,

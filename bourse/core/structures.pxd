@@ -19,13 +19,15 @@ cdef extern from * nogil:
     static const uint64_t BOURSE_ALL_ONES = 0xFFFFFFFFFFFFFFFFull;
     static const int64_t BOURSE_KEY_MIN = INT64_MIN;
     /* Multipliers of the digests and of the index's hash: the five primes of XXH64 and the first
-       multiplier of SplitMix64 (docs/matching.md). */
-    static const uint64_t BOURSE_P1 = 0x9E3779B185EBCA87ull;
-    static const uint64_t BOURSE_P2 = 0xC2B2AE3D27D4EB4Full;
-    static const uint64_t BOURSE_P3 = 0x165667B19E3779F9ull;
-    static const uint64_t BOURSE_P4 = 0x85EBCA77C2B2AE63ull;
-    static const uint64_t BOURSE_P5 = 0x27D4EB2F165667C5ull;
-    static const uint64_t BOURSE_M1 = 0xBF58476D1CE4E5B9ull;
+       multiplier of SplitMix64 (docs/matching.md). Variables that nothing writes, since the compiler must not know it:
+       a multiplication takes them as its operand from memory, where a 64-bit constant costs an instruction more. */
+    #define BOURSE_OPERAND __attribute__((visibility("hidden")))
+    BOURSE_OPERAND uint64_t BOURSE_P1 = 0x9E3779B185EBCA87ull;
+    BOURSE_OPERAND uint64_t BOURSE_P2 = 0xC2B2AE3D27D4EB4Full;
+    BOURSE_OPERAND uint64_t BOURSE_P3 = 0x165667B19E3779F9ull;
+    BOURSE_OPERAND uint64_t BOURSE_P4 = 0x85EBCA77C2B2AE63ull;
+    BOURSE_OPERAND uint64_t BOURSE_P5 = 0x27D4EB2F165667C5ull;
+    BOURSE_OPERAND uint64_t BOURSE_M1 = 0xBF58476D1CE4E5B9ull;
     static inline uint64_t bourse_fold(uint64_t a, uint64_t b) {
         unsigned __int128 product = (unsigned __int128)a * b;
         return (uint64_t)product ^ (uint64_t)(product >> 64);
@@ -163,8 +165,8 @@ cdef struct Session:                # 32 bytes: a session that is open, or close
     uint32_t is_open
     uint32_t head                   # oldest order; of a free slot: the next free one
     uint32_t tail
-    uint64_t order_count
-    uint64_t spare
+    uint64_t owner                  # session_id << 32, as it stands in the first word of an Event
+    uint64_t salt                   # its part of the hash of its orders' keys
 
 
 cdef struct Entry:                  # 8 bytes: one place of an index
