@@ -126,6 +126,88 @@ def burst(
     return _show(workload.run(options), as_json)
 
 
+EngineSamplesOption = Annotated[
+    int, typer.Option("--samples", metavar="N", help="Operations of each of five runs.")
+]
+
+
+@app.command()
+def walk(
+    levels: Annotated[
+        int, typer.Option("--n", metavar="N", help="Levels that one buy fills.")
+    ] = 1000,
+    samples: EngineSamplesOption = 1_000_000,
+    as_json: JsonOption = False,
+) -> int:
+    """The engine alone: N one-lot asks on N levels, one buy that fills them all.
+
+    The figure is a trade's time; with --n 1 the whole buy's. Only the buys are timed.
+
+    \b
+    Example:
+      bourse bench walk --n 1000
+
+    \b
+    Exit codes:
+      0  every check is ok
+      1  a check failed: the figure is void
+      2  wrong usage
+    """
+    from bourse.bench import engine_runs
+
+    return _show(engine_runs.walk(levels, samples), as_json)
+
+
+@app.command()
+def alternating(
+    samples: EngineSamplesOption = 2_000_000,
+    as_json: JsonOption = False,
+) -> int:
+    """The engine alone: equal bids and asks in turn, every second order a trade.
+
+    \b
+    Example:
+      bourse bench alternating
+
+    \b
+    Exit codes:
+      0  every check is ok
+      1  a check failed: the figure is void
+      2  wrong usage
+    """
+    from bourse.bench import engine_runs
+
+    return _show(engine_runs.alternating(samples), as_json)
+
+
+@app.command()
+def mixed(
+    resting: Annotated[
+        int, typer.Option("--resting", metavar="N", help="Orders in the book.")
+    ] = 1000,
+    samples: EngineSamplesOption = 1_000_000,
+    seed: SeedOption = 23,
+    as_json: JsonOption = False,
+) -> int:
+    """The engine alone: a seeded stream of all order types, cancels, mistakes.
+
+    A fifth are cancels; prices are within 50 ticks of a walking mid; the book keeps its depth.
+
+    \b
+    Example:
+      bourse bench mixed --resting 40000
+
+    \b
+    Exit codes:
+      0  every check is ok
+      1  a check failed: the figure is void
+      2  wrong usage
+    """
+    from bourse.bench import engine_runs
+
+    return _show(engine_runs.mixed(resting, samples, seed), as_json)
+
+
 def _options(
     durability: str | None,
     poll: str | None,
@@ -190,7 +272,7 @@ def result_lines(result: Result) -> list[str]:
     if isinstance(result.stages_ns, dict):
         lines += [row(f"  {name}", found) for name, found in result.stages_ns.items()]
     if isinstance(result.rate_per_s, int):
-        each = f", {result.ns_per_op:,.0f} ns each" if isinstance(result.ns_per_op, float) else ""
+        each = f", {result.ns_per_op:,.1f} ns each" if isinstance(result.ns_per_op, float) else ""
         lines.append(f"  {result.rate_per_s:,} a second{each}")
     for check in result.checks:
         lines.append(

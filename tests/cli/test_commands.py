@@ -105,7 +105,7 @@ def test_the_list_of_commands_is_that_of_the_tree(capfd: pytest.CaptureFixture[s
     "path",
     [
         *("demo", "tui", "buy", "sell", "cancel", "book", "watch", "snapshot", "replay"),
-        *("daemon start", "daemon stop", "daemon status", "bench rtt", "bench burst"),
+        *("daemon start", "daemon stop", "daemon status", "bench rtt", "bench burst", "bench walk"),
     ],
 )
 def test_help_shows_an_example_and_the_exit_codes(
@@ -120,7 +120,9 @@ def test_help_shows_an_example_and_the_exit_codes(
     assert "Exit codes:" in text
 
 
-@pytest.mark.parametrize("path", [*COMMANDS, "daemon start", "bench rtt", "bench burst"])
+@pytest.mark.parametrize(
+    "path", [*COMMANDS, "daemon start", "bench rtt", "bench burst", "bench walk"]
+)
 def test_help_fits_80_columns_and_gives_flags_no_type(
     path: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
