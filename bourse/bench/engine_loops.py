@@ -85,26 +85,6 @@ def set_order(
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def tick_cost(repeats: cython.int) -> cython.double:
-    """Return what one reading of the counter costs, in ticks: the least of several averages."""
-    least: uint64_t = cython.cast(uint64_t, -1)
-    start: uint64_t
-    spent: uint64_t
-    sink: uint64_t = 0
-    round_number: cython.int
-    for round_number in range(16):
-        start = ticks()
-        for _ in range(repeats):
-            sink += ticks()
-        spent = ticks() - start
-        if sink != 0 and spent < least:
-            least = spent
-    return least / cython.cast(cython.double, repeats)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
 def ns_per_tick() -> cython.double:
     """Return a tick's length, measured over two milliseconds."""
     start_ns: int64_t = monotonic_ns()
@@ -115,17 +95,22 @@ def ns_per_tick() -> cython.double:
     return (end_ns - start_ns) / cython.cast(cython.double, ticks() - start)
 
 
-def walk(engine: Engine, levels: cython.int, rounds: cython.longlong) -> tuple[float, float, float]:
+def walk(
+    engine: Engine, levels: cython.int, books: cython.int, rounds: cython.longlong
+) -> tuple[float, float]:
     """Rest one-lot asks on so many levels and fill them all with one buy, again and again.
 
+    A round rests in every book, then takes from every book, and reads the clock twice: with a few
+    books the two readings weigh little even where a taker has one level to fill.
+
     Args:
-        engine: knows instrument 1 and session 2; its book is empty, before and after.
+        engine: knows instruments 1 to `books` and session 2; its books are empty, before and after.
         levels: N of walk-N.
-        rounds: how many buys.
+        books: instruments to use in turn.
+        rounds: how often.
 
     Returns:
-        Nanoseconds of all takers together, of all makers together, and of one reading of the clock
-        (already taken off the other two).
+        Nanoseconds of all takers together, and of all makers; the clock's own time is in them.
     """
     events = cython.declare(Event[256])
     window = cython.declare(EventWindow)
@@ -135,7 +120,6 @@ def walk(engine: Engine, levels: cython.int, rounds: cython.longlong) -> tuple[f
     now: uint64_t
     takers: uint64_t = 0
     makers: uint64_t = 0
-    cost: cython.double
     tick_ns: cython.double
     next_id: uint64_t = 1
     window.base = cython.address(events[0])
@@ -143,32 +127,32 @@ def walk(engine: Engine, levels: cython.int, rounds: cython.longlong) -> tuple[f
     window.next = 0
     number: cython.longlong
     level: cython.int
+    book: cython.int
     with cython.nogil:
         set_order(cython.address(maker), _SELL, 0, 0, 1)
         set_order(cython.address(taker), _BUY, 0, 100 + levels, levels)
-        cost = tick_cost(1000)
         tick_ns = ns_per_tick()
         at = ticks()
         for number in range(rounds):
-            for level in range(levels):
-                maker.client_order_id = next_id
-                maker.price_ticks = 100 + level
-                next_id += 1
-                execute(engine, cython.address(maker), cython.address(window))
-            taker.client_order_id = next_id
-            next_id += 1
+            for book in range(1, books + 1):
+                maker.instrument_id = book
+                for level in range(levels):
+                    maker.client_order_id = next_id
+                    maker.price_ticks = 100 + level
+                    next_id += 1
+                    execute(engine, cython.address(maker), cython.address(window))
             now = ticks()
             makers += now - at
             at = now
-            execute(engine, cython.address(taker), cython.address(window))
+            for book in range(1, books + 1):
+                taker.instrument_id = book
+                taker.client_order_id = next_id
+                next_id += 1
+                execute(engine, cython.address(taker), cython.address(window))
             now = ticks()
             takers += now - at
             at = now
-    return (
-        max(0.0, takers - rounds * cost) * tick_ns,
-        max(0.0, makers - rounds * cost) * tick_ns,
-        cost * tick_ns,
-    )
+    return takers * tick_ns, makers * tick_ns
 
 
 def alternating(engine: Engine, orders: cython.longlong) -> float:
