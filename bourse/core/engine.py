@@ -957,15 +957,11 @@ def position_in(block: BlockPtr, key: int64_t) -> uint32_t:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def find_level(engine: Engine, side: SidePtr, key: int64_t) -> uint32_t:
-    """Return the level of a key, 0 when there is none; `found_*` say where it is or would be."""
+def search_level(engine: Engine, side: SidePtr, key: int64_t) -> uint32_t:
+    """Return the level of a key behind the touch, 0 when there is none; sets `found_*`."""
     block: BlockPtr
     position: uint32_t
     engine.found_level = 0
-    engine.found_block = 0
-    engine.found_position = 0
-    if side.block_count == 0:
-        return 0
     engine.found_block = find_block(side, key)
     block = (
         side.top
@@ -976,6 +972,23 @@ def find_level(engine: Engine, side: SidePtr, key: int64_t) -> uint32_t:
     engine.found_position = position
     if position < block.count and block.keys[position] == key:
         engine.found_level = block.levels[position]
+    return engine.found_level
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def find_level(engine: Engine, side: SidePtr, key: int64_t) -> uint32_t:
+    """Return the level of a key, 0 when there is none.
+
+    `found_*` say where it is or would be, unless it is the best level or would be.
+    """
+    if side.best_level != 0 and key < side.best_key:
+        return search_level(engine, side, key)
+    engine.found_level = 0
+    if side.best_level != 0 and key == side.best_key:
+        engine.found_level = side.best_level
     return engine.found_level
 
 
@@ -1081,13 +1094,14 @@ def append_entries(block: BlockPtr, source: BlockPtr, first: uint32_t) -> cython
 @cython.nogil
 @cython.exceptval(check=False)
 def insert_level(engine: Engine, side: SidePtr, slot: uint32_t, key: int64_t) -> cython.void:
-    """Put a level where find_level() said, not at the end of a block that has room."""
+    """Put a level where `found_block` and `found_position` say, or into a side's first block."""
     position: uint32_t = engine.found_position
     at: uint32_t = engine.found_block
     block: BlockPtr
     upper: BlockPtr
     if side.block_count == 0:
         block = add_block(engine, side, 0)
+        position = 0
     else:
         block = block_at(engine, side.blocks[at])
     if block.count == BLOCK_LEVELS:
@@ -1145,6 +1159,8 @@ def add_level(engine: Engine, side_slot: uint32_t, key: int64_t) -> uint32_t:
     side.best_key = key
     side.best_level = slot
     if block == cython.NULL or block.count == BLOCK_LEVELS:
+        engine.found_block = side.block_count - 1
+        engine.found_position = BLOCK_LEVELS
         insert_level(engine, side, slot, key)
         return slot
     count = block.count
