@@ -32,7 +32,8 @@ test: lint ## set up, lint, and run the whole test suite; TEST_FLAGS go to pytes
 	@tools/setup.sh test
 	@$(PY) -m pytest --durations=10 $(TEST_FLAGS)
 
-torture: setup ## kill -9, disk errors, slow readers, bad input and the proofs, ROUNDS times as long (10)
+torture: setup ## kill -9, disk errors, slow readers and bad input, ROUNDS times as long (10); 100,000 steps of model against engine
+	@BOURSE_TORTURE=1 $(PY) -m pytest --timeout 7200 tests/matching/test_model_against_engine.py $(TEST_FLAGS)
 	@ROUNDS=$(ROUNDS) $(PY) -m pytest --timeout 7200 tests/integration tests/concurrency $(TEST_FLAGS)
 
 fuzz: setup ## random commands against the model, random bytes against the codecs, ROUNDS times (10)

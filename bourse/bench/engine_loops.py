@@ -155,6 +155,48 @@ def walk(
     return takers * tick_ns, makers * tick_ns
 
 
+def ladder(
+    engine: Engine,
+    side: int,
+    orders: cython.longlong,
+    levels: cython.longlong,
+    price_ticks: cython.longlong,
+    first_id: cython.ulonglong,
+) -> float:
+    """Rest one-lot orders of consecutive ids, one level after the other, round and round.
+
+    Args:
+        engine: knows instrument 1 and session 2.
+        side: of all orders.
+        orders: how many.
+        levels: how many prices, from `price_ticks` upwards.
+        price_ticks: the lowest price.
+        first_id: of the first order.
+
+    Returns:
+        Nanoseconds of all orders together.
+    """
+    events = cython.declare(Event[256])
+    window = cython.declare(EventWindow)
+    command = cython.declare(Command)
+    which: uint8_t = side
+    start: int64_t
+    spent: int64_t
+    number: cython.longlong
+    window.base = cython.address(events[0])
+    window.mask = 255
+    window.next = 0
+    with cython.nogil:
+        set_order(cython.address(command), which, 0, 0, 1)
+        start = monotonic_ns()
+        for number in range(orders):
+            command.client_order_id = first_id + cython.cast(uint64_t, number)
+            command.price_ticks = price_ticks + number % levels
+            execute(engine, cython.address(command), cython.address(window))
+        spent = monotonic_ns() - start
+    return cython.cast(cython.double, spent)
+
+
 def alternating(engine: Engine, orders: cython.longlong) -> float:
     """Send equal bids and asks in turn: every second order fills the one before.
 

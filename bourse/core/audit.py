@@ -361,3 +361,16 @@ def check(engine: Engine) -> None:
     require(
         engine.state.order_count + 1 == engine.state.next_order_id, "accepted orders are counted"
     )
+
+
+def longest_search(engine: Engine) -> int:
+    """Return how far the entry of by_client that is farthest from home stands."""
+    index: IndexPtr = cython.address(engine.by_client)
+    position: uint64_t
+    distance: uint64_t
+    most: uint64_t = 0
+    for position in range(index.mask + 1):
+        if index.entries[position].slot != 0:
+            distance = (position - index.entries[position].tag) & index.mask
+            most = max(most, distance)
+    return most

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 
 from hypothesis import HealthCheck, settings
@@ -261,7 +262,8 @@ class EngineAgainstModel(RuleBasedStateMachine):
 
 
 EngineAgainstModel.TestCase.settings = settings(
-    max_examples=100,
+    # 6,000 steps; with BOURSE_TORTURE=1 (`make torture`) 102,000.
+    max_examples=1_700 if os.environ.get("BOURSE_TORTURE") else 100,
     stateful_step_count=60,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
