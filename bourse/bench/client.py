@@ -32,6 +32,7 @@ from cython.cimports.bourse.bench.sockets import (
     send,
 )
 from cython.cimports.bourse.core.atomics import cpu_relax, yield_cpu
+from cython.cimports.bourse.core.scheduling import short_slice
 from cython.cimports.libc.errno import EAGAIN, EINTR, errno
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
@@ -171,6 +172,9 @@ class Client:
             raise ValueError(f"pairs={pairs}, expected at most {self.latency_capacity}")
         self.busy = busy
         with cython.nogil:
+            if busy:
+                # As the daemon's spinning threads do: they share the CPUs fairly then.
+                short_slice()
             status = self._round_trips(pairs)
         return status
 

@@ -26,13 +26,13 @@ from cython.cimports.bourse.core.atomics import load_relaxed, load_seq_cst, yiel
 from cython.cimports.bourse.core.parking import doorbell_arm, doorbell_disarm, doorbell_ring
 from cython.cimports.bourse.core.records import Command
 from cython.cimports.bourse.core.ring import Ring, RingMemory, ring_publish, ring_room, ring_slot
+from cython.cimports.bourse.core.scheduling import short_slice
 from cython.cimports.bourse.daemon.outbound import Outbound
 from cython.cimports.bourse.daemon.session import Session, SessionTable
 from cython.cimports.bourse.daemon.shared import (
     Shared,
     SharedMemory,
     mono_ns,
-    short_slice,
     socket_unsent,
     wall_ns,
 )

@@ -14,8 +14,6 @@ cdef extern from * nogil:
     #include <linux/sockios.h>
     #include <sys/ioctl.h>
     #include <sys/socket.h>
-    #include <sys/syscall.h>
-    #include <unistd.h>
     #include <time.h>
     static inline int bourse_unsent(int fd) {
         int bytes = 0;
@@ -23,22 +21,6 @@ cdef extern from * nogil:
     }
     static inline ssize_t bourse_send(int fd, const void *data, size_t size) {
         return send(fd, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    }
-    struct bourse_sched_attr {
-        uint32_t size, policy;
-        uint64_t flags;
-        int32_t nice;
-        uint32_t priority;
-        uint64_t runtime, deadline, period;
-    };
-    static inline void bourse_short_slice(void) {
-        /* sched_setattr(2): sched_runtime of a SCHED_OTHER thread is its slice, from Linux 6.12 on; ignored before. */
-        struct bourse_sched_attr attr = { sizeof attr, 0, 0, 0, 0, 100000, 0, 0 };
-        syscall(SYS_sched_getattr, 0, &attr, sizeof attr, 0);
-        if (attr.policy == 0) {
-            attr.runtime = 100000;
-            syscall(SYS_sched_setattr, 0, &attr, 0);
-        }
     }
     static inline int64_t bourse_mono_ns(void) {
         struct timespec t;
@@ -53,9 +35,6 @@ cdef extern from * nogil:
     """
     int socket_unsent "bourse_unsent"(int fd)      # bytes that the peer's kernel has not acknowledged
     Py_ssize_t socket_send "bourse_send"(int fd, const void *data, size_t size)
-    # Ask for the shortest time slice (0.1 ms): a thread that spins must not keep one that has work, such as
-    # the one whose fdatasync has just returned, off the CPU for the scheduler's usual 3 ms.
-    void short_slice "bourse_short_slice"()
     int64_t mono_ns "bourse_mono_ns"()
     int64_t wall_ns "bourse_wall_ns"()
 
