@@ -108,6 +108,7 @@ from cython.cimports.bourse.core.structures import (
     OrderRecordPtr,
     OrderTablePtr,
     PoolPtr,
+    RefusePtr,
     Session,
     SessionPtr,
     SidePtr,
@@ -138,6 +139,8 @@ SPARSE_PLACES = cython.declare(uint64_t, 1 << 16)
 # Entries of the old table looked at for each insertion while an index grows. A table of n places is
 # emptied after n/16 insertions; the next growth is at least n/8 insertions away.
 MOVED_PER_INSERT = cython.declare(cython.int, 16)
+# Bytes of an emptied table given back at each insertion: sixteen pages, some microseconds.
+GIVEN_BACK_PER_INSERT = cython.declare(uint64_t, 1 << 16)
 
 
 def _agree() -> None:
@@ -438,6 +441,28 @@ def table_bytes(mask: uint64_t) -> uint64_t:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def give_back(refuse: RefusePtr, most_bytes: uint64_t) -> cython.void:
+    """Give back what is left of an emptied table, from its end, at most so much of it."""
+    part_bytes: uint64_t = least(refuse.size_bytes, most_bytes)
+    if part_bytes == 0:
+        return
+    refuse.size_bytes -= part_bytes
+    unmap(cython.cast(cython.p_char, refuse.base) + refuse.size_bytes, part_bytes)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def throw_away(refuse: RefusePtr, table: cython.p_void, size_bytes: uint64_t) -> cython.void:
+    """Note that a table has been emptied."""
+    give_back(refuse, ALL_ONES)
+    refuse.base = table
+    refuse.size_bytes = size_bytes
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def index_open(index: IndexPtr, places: uint64_t) -> cython.bint:
     """Prepare an empty index of `places` places, a power of two; false when there is no memory."""
     index.mask = places - 1
@@ -445,6 +470,7 @@ def index_open(index: IndexPtr, places: uint64_t) -> cython.bint:
     index.old = cython.NULL
     index.old_mask = 0
     index.cursor = 0
+    index.refuse.size_bytes = 0
     index.entries = cython.cast(EntryPtr, map_zeroed(table_bytes(index.mask)))
     return index.entries != cython.NULL
 
@@ -456,6 +482,7 @@ def index_close(index: IndexPtr) -> cython.void:
     """Give all memory back."""
     unmap(index.entries, table_bytes(index.mask))
     unmap(index.old, table_bytes(index.old_mask))
+    give_back(cython.address(index.refuse), ALL_ONES)
     index.entries = cython.NULL
     index.old = cython.NULL
 
@@ -503,7 +530,7 @@ def index_move(index: IndexPtr, places: uint64_t) -> cython.void:
         index.cursor += 1
         places -= 1
     if index.cursor > index.old_mask:
-        unmap(index.old, table_bytes(index.old_mask))
+        throw_away(cython.address(index.refuse), index.old, table_bytes(index.old_mask))
         index.old = cython.NULL
 
 
@@ -549,6 +576,8 @@ def index_ready(index: IndexPtr) -> cython.bint:
     """Make sure that one entry can be added; false when there is no memory."""
     if index.old != cython.NULL:
         index_move(index, MOVED_PER_INSERT)
+    else:
+        give_back(cython.address(index.refuse), GIVEN_BACK_PER_INSERT)
     if room(index.mask, index.count) != 0:
         return True
     return index_grow(index)
@@ -560,7 +589,9 @@ def index_ready(index: IndexPtr) -> cython.bint:
 @cython.exceptval(check=False)
 def index_room(index: IndexPtr) -> uint64_t:
     """Return how many entries can be added for sure; 1 while it grows step by step."""
-    return room(index.mask, index.count) if index.old == cython.NULL else 1
+    if index.old != cython.NULL or index.refuse.size_bytes != 0:
+        return 1
+    return room(index.mask, index.count)
 
 
 @cython.cfunc
@@ -753,6 +784,7 @@ def table_close(table: OrderTablePtr) -> cython.void:
     """Give all memory back."""
     unmap(table.slots, (table.mask + 1) * cython.sizeof(uint32_t))
     unmap(table.old_slots, (table.old_mask + 1) * cython.sizeof(uint32_t))
+    give_back(cython.address(table.refuse), ALL_ONES)
     table.slots = cython.NULL
     table.old_slots = cython.NULL
     index_close(cython.address(table.strays))
@@ -788,7 +820,11 @@ def table_move(engine: Engine, places: uint64_t) -> cython.bint:
         table.cursor += 1
         places -= 1
     if table.cursor > table.old_mask:
-        unmap(table.old_slots, (table.old_mask + 1) * cython.sizeof(uint32_t))
+        throw_away(
+            cython.address(table.refuse),
+            table.old_slots,
+            (table.old_mask + 1) * cython.sizeof(uint32_t),
+        )
         table.old_slots = cython.NULL
     return True
 
@@ -820,7 +856,9 @@ def table_grow(engine: Engine) -> cython.bint:
 def table_ready(engine: Engine) -> cython.bint:
     """Make sure that one order can be added; false when there is no memory."""
     table: OrderTablePtr = cython.address(engine.by_order_id)
-    if table.old_slots != cython.NULL and not table_move(engine, MOVED_PER_INSERT):
+    if table.old_slots == cython.NULL:
+        give_back(cython.address(table.refuse), GIVEN_BACK_PER_INSERT)
+    elif not table_move(engine, MOVED_PER_INSERT):
         return False
     if room(table.mask, engine.state.live_order_count) == 0 and not table_grow(engine):
         return False
@@ -1425,7 +1463,7 @@ def make_ready(engine: Engine) -> cython.bint:
     )
     sure = least(sure, index_room(cython.address(engine.by_client)))
     sure = least(sure, index_room(cython.address(engine.by_order_id.strays)))
-    if engine.by_order_id.old_slots != cython.NULL:
+    if engine.by_order_id.old_slots != cython.NULL or engine.by_order_id.refuse.size_bytes != 0:
         sure = 1
     sure = least(sure, room(engine.by_order_id.mask, engine.state.live_order_count))
     engine.sure_count = sure if sure != 0 else 1
@@ -3056,7 +3094,13 @@ def engine_memory(engine: Engine) -> object:
         + table_bytes(engine.by_order_id.strays.mask)
         + table_bytes(engine.by_session_id.mask)
         + table_bytes(engine.by_instrument_id.mask)
+        + engine.by_client.refuse.size_bytes
+        + engine.by_order_id.refuse.size_bytes
     )
+    if engine.by_client.old != cython.NULL:
+        total += table_bytes(engine.by_client.old_mask)
+    if engine.by_order_id.old_slots != cython.NULL:
+        total += (engine.by_order_id.old_mask + 1) * cython.sizeof(uint32_t)
     return total
 
 

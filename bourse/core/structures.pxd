@@ -174,6 +174,12 @@ cdef struct Entry:                  # 8 bytes: one place of an index
     uint32_t slot                   # 0: empty
 
 
+# Memory of a table that has been emptied. It is given back piece by piece, because the kernel takes its time for each page.
+cdef struct Refuse:
+    void *base
+    uint64_t size_bytes             # 0: none
+
+
 # Open addressing with linear probing: entries stand in the order of their homes ("Robin Hood": Celis, Larson and Munro,
 # 1985), so a search ends early and a removal moves back only what is not at home. It grows step by step: `old` is emptied
 # a few places an insertion while both are searched, so no command pays for the whole table.
@@ -184,6 +190,7 @@ cdef struct Index:
     Entry *old                      # NULL when nothing is being moved
     uint64_t old_mask
     uint64_t cursor                 # positions of old below it are moved
+    Refuse refuse
 
 
 # order_id -> order. An order's home is the low bits of its id. Ids are consecutive, so orders that live at the same time
@@ -194,6 +201,7 @@ cdef struct OrderTable:
     uint32_t *old_slots             # NULL when nothing is being moved
     uint64_t old_mask
     uint64_t cursor                 # positions of old_slots below it are moved
+    Refuse refuse
     Index strays
 
 
@@ -220,6 +228,7 @@ ctypedef Entry *EntryPtr
 ctypedef Index *IndexPtr
 ctypedef Pool *PoolPtr
 ctypedef OrderTable *OrderTablePtr
+ctypedef Refuse *RefusePtr
 ctypedef const Command *CommandPtr
 ctypedef Event *EventPtr
 ctypedef EventWindow *WindowPtr
