@@ -34,34 +34,31 @@ from setuptools import Extension, setup  # noqa: E402
 
 # The compiled modules, in the order of the data's way through them.
 COMPILED = [
-    path
-    for path in [
-        "bourse/core/ring.py",
-        "bourse/core/digest.py",
-        "bourse/core/index.py",
-        "bourse/core/book.py",
-        "bourse/core/engine.py",
-        "bourse/core/audit.py",
-        "bourse/core/histogram.py",
-        "bourse/protocol/codec.py",
-        "bourse/journal/crc32c.py",
-        "bourse/journal/writer.py",
-        "bourse/journal/reader.py",
-        "bourse/journal/image.py",
-        "bourse/journal/apply.py",
-        "bourse/daemon/shared.py",
-        "bourse/daemon/session.py",
-        "bourse/daemon/stages.py",
-        "bourse/daemon/tape.py",
-        "bourse/daemon/outbound.py",
-        "bourse/daemon/matching_thread.py",
-        "bourse/daemon/journal_thread.py",
-        "bourse/daemon/gateway.py",
-        "bourse/bench/client.py",
-        "bourse/bench/engine_loops.py",
-    ]
-    if Path(path).exists() and os.environ.get("BOURSE_COMPILE") != "0"
+    "bourse/core/ring.py",
+    "bourse/core/engine.py",
+    "bourse/core/audit.py",
+    "bourse/core/histogram.py",
+    "bourse/protocol/codec.py",
+    "bourse/journal/crc32c.py",
+    "bourse/journal/writer.py",
+    "bourse/journal/reader.py",
+    "bourse/journal/image.py",
+    "bourse/journal/apply.py",
+    "bourse/daemon/shared.py",
+    "bourse/daemon/session.py",
+    "bourse/daemon/stages.py",
+    "bourse/daemon/tape.py",
+    "bourse/daemon/outbound.py",
+    "bourse/daemon/matching_thread.py",
+    "bourse/daemon/journal_thread.py",
+    "bourse/daemon/gateway.py",
+    "bourse/bench/client.py",
+    "bourse/bench/engine_loops.py",
 ]
+if missing := [path for path in COMPILED if not Path(path).exists()]:
+    refuse(f"{missing[0]} is listed in setup.py and is not there.")
+if os.environ.get("BOURSE_COMPILE") == "0":
+    COMPILED = []
 
 BUILD = os.environ.get("BOURSE_BUILD", "release")
 CHECKED = BUILD == "checked"

@@ -254,9 +254,12 @@ class Connection:
         try:
             result = await self._run(request)
         except AdminError as error:
-            await self._error(request.id, error.code, str(error))
+            if request.id is not None:
+                await self._error(request.id, error.code, str(error))
         except Exception:
             self._server.log.exception("admin method %s failed", request.method)
+            if request.id is None:
+                return
             await self._error(
                 request.id,
                 ErrorCode.INTERNAL,

@@ -592,7 +592,7 @@ class Gateway:
         """Event loop, each half second: deadlines, and the latency window."""
         session: Session
         now_ns: int64_t = mono_ns()
-        for session in self.sessions.all():
+        for session in list(self.sessions.by_id.values()):
             if session.residual_ns and session.read_paused:
                 # We do not read from it: its end may have come long ago.
                 session.residual_ns = now_ns

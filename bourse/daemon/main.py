@@ -42,6 +42,8 @@ EXIT_OK = 0
 EXIT_BUG = 70  # EX_SOFTWARE
 EXIT_DISK = 74  # EX_IOERR
 LISTEN_BACKLOG = 1024
+WATCH_SECONDS = 0.5
+"""How often the log's file is looked at: a call that does not touch the disk."""
 DESCRIPTORS_OWN = 128
 """Open files beside the clients' connections: admin connections, log, loop."""
 
@@ -170,13 +172,31 @@ class Daemon:
             if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
                 continue  # nohup
             loop.add_signal_handler(number, self._on_signal, number)
+        pipeline = Pipeline(config, self._store, loop, self._log)
+        self._gateway = gateway = pipeline.gateway
+        gateway.on_failure = self._on_disk_error
+        try:
+            return await self._serve(pipeline, listener, admin_listener, ready)
+        except Exception as error:
+            # The threads run: nobody may close the log's descriptor under them.
+            self._log.critical("bug: the daemon cannot go on", exc_info=error)
+            self._leave(EXIT_BUG)
+            raise
+
+    async def _serve(
+        self,
+        pipeline: Pipeline,
+        listener: socket.socket,
+        admin_listener: socket.socket,
+        ready: Callable[[Banner], None],
+    ) -> int:
+        config = self._config
+        loop = asyncio.get_running_loop()
+        gateway = pipeline.gateway
         started_ns = wall_ns()
         listen = _address_text(listener)
-        pipeline = Pipeline(config, self._store, loop, self._log)
-        gateway = pipeline.gateway
-        self._gateway = gateway
-        gateway.on_failure = self._on_disk_error
         await pipeline.start()
+        watch = asyncio.create_task(self._watch_log())
         snapshots = Snapshots(pipeline, self._log)
         views = Views(pipeline, snapshots, listen, started_ns, self._ask_stop)
         self._admin = AdminServer(
@@ -214,6 +234,7 @@ class Daemon:
         ready(banner)
         await self._stopped.wait()
         self._log.info("stopping: %s", self._stop_reason)
+        watch.cancel()
         server.close()
         await snapshots.finish()
         gateway.stop()
@@ -226,6 +247,24 @@ class Daemon:
         await self._admin.stop()
         self._log.info("stopped at record %d, event %d", gateway.wal_seq, gateway.event_seq)
         return EXIT_OK
+
+    async def _watch_log(self) -> None:
+        """End the daemon when its log is taken away: a nameless file keeps nothing."""
+        store = self._store
+        while store.segment_fd >= 0:
+            await asyncio.sleep(WATCH_SECONDS)
+            found = os.fstat(store.segment_fd)
+            size = self._gateway.counters["segment_size_bytes"]
+            if found.st_nlink and found.st_size >= size:
+                continue
+            what = "shortened" if found.st_nlink else "removed"
+            self._log.critical(
+                "%s was %s by somebody under the running daemon; nothing more is acknowledged. "
+                "Restore the data directory from a copy before the next start",
+                store.segment_path,
+                what,
+            )
+            self._leave(EXIT_DISK)
 
     async def _drain(self, gateway: Any) -> None:
         """Give clients time to take what is queued for them, then drop the connections."""

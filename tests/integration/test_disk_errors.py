@@ -1,6 +1,7 @@
 """A disk that fails, lies short or is slow: no acknowledgement that the disk does not back."""
 
 import errno
+import os
 import random
 import struct
 import time
@@ -267,3 +268,22 @@ def test_a_slow_disk_makes_batches_larger_and_acknowledges_nothing_early(
     assert 400 / 64 <= shim["syncs"] - syncs <= 40
     shim["sync_delay_us"] = 0
     assert daemon.stop() == 0
+
+
+@pytest.mark.parametrize("how", ["removed", "shortened"])
+def test_a_log_that_is_taken_away_ends_the_daemon(
+    new_daemon: Callable[..., Daemon], how: str
+) -> None:
+    daemon = new_daemon(durability="fsync").start()
+    client = daemon.connect()
+    client.ask(buy(1, 3, 10), answers=1)
+    log = next((daemon.data_dir / "wal").glob("wal-*.log"))
+
+    if how == "removed":
+        log.unlink()
+    else:
+        os.truncate(log, 4096)
+
+    assert daemon.wait(5.0) == 74
+    assert len(daemon.log_lines(f"was {how} by somebody")) == 1
+    daemon.log_path.unlink()  # the fault was ours
