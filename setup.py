@@ -36,7 +36,9 @@ from setuptools import Extension, setup  # noqa: E402
 COMPILED = [
     "bourse/core/ring.py",
     "bourse/core/engine.py",
+    "bourse/core/agreement.py",
     "bourse/core/audit.py",
+    "bourse/core/restoring.py",
     "bourse/core/histogram.py",
     "bourse/protocol/codec.py",
     "bourse/journal/crc32c.py",

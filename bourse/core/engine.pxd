@@ -57,8 +57,14 @@ cdef class Engine:
     cdef uint64_t export_instruments(self, InstrumentRecord *out, uint64_t capacity) noexcept nogil
 
 
-# For audit.py: 0 means none.
+# For audit.py and restoring.py: 0 means none.
 cdef uint32_t find_client(Engine engine, uint32_t session, uint64_t client_order_id) noexcept nogil
 cdef uint32_t find_order(Engine engine, uint64_t order_id) noexcept nogil
 cdef uint32_t find_session(Engine engine, uint32_t session_id) noexcept nogil
 cdef uint32_t find_instrument(Engine engine, uint32_t instrument_id) noexcept nogil
+# For restoring.py.
+cdef uint32_t open_session(Engine engine, uint32_t session_id) noexcept nogil
+cdef bint symbol_is_valid(uint64_t low, uint64_t high) noexcept nogil
+cdef bint define_instrument(Engine engine, uint32_t instrument_id, uint64_t symbol_low, uint64_t symbol_high) noexcept nogil
+cdef uint32_t put_back(Engine engine, uint32_t side_slot, uint32_t session_slot, OrderRecord *record) noexcept nogil
+cdef int by_order_id(const void *left, const void *right) noexcept nogil

@@ -10,7 +10,8 @@ the GIL. Events go to a window of a ring. When it is full, the engine stops betw
 remembers where (`phase`), and `resume()` goes on: a command with a million fills needs no buffer of
 that size.
 
-structures.pxd draws what is kept in memory. Compiled only.
+structures.pxd draws what is kept in memory; audit.py proves it, restoring.py rebuilds it from a
+snapshot. Compiled only.
 """
 
 from __future__ import annotations
@@ -94,7 +95,6 @@ from cython.cimports.bourse.core.structures import (
     CommandPtr,
     ConstVoidPtr,
     DepthLevelPtr,
-    EngineStatePtr,
     Entry,
     EntryPtr,
     EventPtr,
@@ -117,14 +117,13 @@ from cython.cimports.bourse.core.structures import (
     WindowPtr,
     fold,
 )
-from cython.cimports.cpython.bytearray import PyByteArray_AS_STRING
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc, qsort, realloc
 from cython.cimports.libc.string import memcpy, memmove, memset
 
 from bourse import domain
-from bourse.core import records
+from bourse.core import agreement  # noqa: F401  (fails where the constants differ)
 
 ORDERS_MAX = 1 << 30
 """Live orders that one engine can hold at most: 64 GiB of them, reserved as address space."""
@@ -141,87 +140,6 @@ SPARSE_PLACES = cython.declare(uint64_t, 1 << 16)
 MOVED_PER_INSERT = cython.declare(cython.int, 16)
 # Bytes of an emptied table given back at each insertion: sixteen pages, some microseconds.
 GIVEN_BACK_PER_INSERT = cython.declare(uint64_t, 1 << 16)
-
-
-def _agree() -> None:
-    """Compare the compile-time constants with domain.py, whose values they repeat."""
-    words = (
-        (domain.Side, ("BUY", BUY), ("SELL", SELL)),
-        (
-            domain.OrderType,
-            ("LIMIT", LIMIT),
-            ("MARKET", MARKET),
-            ("IOC", IOC),
-            ("POST_ONLY", POST_ONLY),
-            ("FOK", FOK),
-        ),
-        (
-            domain.CommandKind,
-            ("NEW_ORDER", NEW_ORDER),
-            ("CANCEL", CANCEL),
-            ("REPLACE", REPLACE),
-            ("SESSION_OPEN", SESSION_OPEN),
-            ("SESSION_END", SESSION_END),
-            ("INSTRUMENT_DEFINE", INSTRUMENT_DEFINE),
-            ("SNAPSHOT_MARK", SNAPSHOT_MARK),
-            ("DEPTH", FIRST_READ),
-        ),
-        (domain.CommandFlag, ("BY_ORDER_ID", BY_ORDER_ID), ("CANCEL_ORDERS", CANCEL_ORDERS)),
-        (
-            domain.EventKind,
-            ("ACCEPTED", ACCEPTED),
-            ("TRADE", TRADE),
-            ("DONE", DONE),
-            ("REPLACED", REPLACED),
-            ("HEAD", HEAD),
-        ),
-        (
-            domain.Reason,
-            ("FILLED", FILLED),
-            ("CANCELLED", CANCELLED),
-            ("EXPIRED", EXPIRED),
-            ("NO_LIQUIDITY", NO_LIQUIDITY),
-            ("OPERATOR_CANCELLED", OPERATOR_CANCELLED),
-            ("SESSION_ENDED", SESSION_ENDED),
-            ("REPLACED_TO_FILLED", REPLACED_TO_FILLED),
-            ("ZERO_QUANTITY", ZERO_QUANTITY),
-            ("DUPLICATE_ORDER_ID", DUPLICATE_ORDER_ID),
-            ("POST_ONLY_WOULD_CROSS", POST_ONLY_WOULD_CROSS),
-            ("FOK_CANNOT_FILL", FOK_CANNOT_FILL),
-            ("UNKNOWN_ORDER", UNKNOWN_ORDER),
-            ("UNKNOWN_INSTRUMENT", UNKNOWN_INSTRUMENT),
-            ("UNKNOWN_SESSION", UNKNOWN_SESSION),
-            ("QUANTITY_OVERFLOW", QUANTITY_OVERFLOW),
-            ("OUT_OF_MEMORY", OUT_OF_MEMORY),
-            ("BAD_COMMAND", BAD_COMMAND),
-            ("DUPLICATE_INSTRUMENT", DUPLICATE_INSTRUMENT),
-            ("DUPLICATE_SESSION", DUPLICATE_SESSION),
-        ),
-    )
-    for enumeration, *members in words:
-        for name, value in members:
-            if enumeration[name] != value:
-                raise ImportError(f"structures.pxd says {name} = {value}, domain.py does not")
-    if OPERATOR != domain.OPERATOR_SESSION_ID:
-        raise ImportError("structures.pxd and domain.py name different operators")
-    for name, size, expected in (
-        ("Order", cython.sizeof(Order), 64),
-        ("Level", cython.sizeof(Level), 32),
-        ("Block", cython.sizeof(Block), 1600),
-        ("BookSide", cython.sizeof(BookSide), 64),
-        ("Session", cython.sizeof(Session), 32),
-        ("Command", cython.sizeof(Command), records.COMMAND_SIZE),
-        ("Event", cython.sizeof(Event), records.EVENT_SIZE),
-        ("DepthLevel", cython.sizeof(DepthLevel), records.DEPTH_LEVEL_SIZE),
-        ("OrderRecord", cython.sizeof(OrderRecord), records.ORDER_RECORD_SIZE),
-        ("InstrumentRecord", cython.sizeof(InstrumentRecord), records.INSTRUMENT_RECORD_SIZE),
-        ("EngineState", cython.sizeof(EngineState), records.ENGINE_STATE_SIZE),
-    ):
-        if size != expected:
-            raise ImportError(f"{name} has {size} bytes, expected {expected}")
-
-
-_agree()
 
 
 # --- Pools ----------------------------------------------------------------------------------------
@@ -2482,7 +2400,6 @@ def proceed_session_end(engine: Engine, command: CommandPtr, window: WindowPtr) 
 
 
 @cython.cfunc
-@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def symbol_is_valid(low: uint64_t, high: uint64_t) -> cython.bint:
@@ -2958,7 +2875,9 @@ class Engine:
         ):
             if len(part) % size or (name == "state" and len(part) != size):
                 raise ValueError(f"{name} of {len(part)} bytes, expected items of {size} bytes")
-        restore_engine(self, state, instruments, sessions, orders)
+        from bourse.core import restoring
+
+        restoring.restore(self, state, instruments, sessions, orders)
 
     def check(self) -> None:
         """Prove the engine's invariants; O(everything). The state digest is computed anew.
@@ -3104,128 +3023,7 @@ def engine_memory(engine: Engine) -> object:
     return total
 
 
-@cython.cfunc
-def restore_engine(
-    engine: Engine, state: bytes, instruments: bytes, sessions: bytes, orders: bytes
-) -> object:
-    """Rebuild books, sessions and indexes, then compare them with the counters and the digest."""
-    saved: EngineStatePtr = cython.cast(
-        EngineStatePtr, cython.cast(cython.p_void, PyBytes_AS_STRING(state))
-    )
-    record: OrderRecordPtr
-    instrument: InstrumentRecordPtr = cython.cast(
-        InstrumentRecordPtr, cython.cast(cython.p_void, PyBytes_AS_STRING(instruments))
-    )
-    session_ids: Uint32Ptr = cython.cast(
-        Uint32Ptr, cython.cast(cython.p_void, PyBytes_AS_STRING(sessions))
-    )
-    symbol = cython.declare(uint64_t[2])
-    number: uint64_t
-    order_count: uint64_t = len(orders) // cython.sizeof(OrderRecord)
-    sorted_orders: bytearray = bytearray(orders)
-    records: OrderRecordPtr = cython.cast(
-        OrderRecordPtr,
-        cython.cast(cython.p_void, PyByteArray_AS_STRING(sorted_orders)),
-    )
-    session: uint32_t
-    slot: uint32_t
-    side_slot: uint32_t
-    side: SidePtr
-    other: SidePtr
-    level: uint32_t
-    key: int64_t
-
-    for number in range(len(instruments) // cython.sizeof(InstrumentRecord)):
-        memcpy(cython.address(symbol[0]), cython.address(instrument[number].symbol[0]), 16)
-        if (
-            instrument[number].instrument_id == 0
-            or find_instrument(engine, instrument[number].instrument_id) != 0
-            or not symbol_is_valid(symbol[0], symbol[1])
-        ):
-            raise ValueError(f"instrument {instrument[number].instrument_id} is not valid")
-        if not define_instrument(engine, instrument[number].instrument_id, symbol[0], symbol[1]):
-            raise MemoryError
-    for number in range(len(sessions) // cython.sizeof(uint32_t)):
-        if session_ids[number] == OPERATOR:
-            continue
-        if session_ids[number] == 0 or find_session(engine, session_ids[number]) != 0:
-            raise ValueError(f"session {session_ids[number]} is not valid")
-        if open_session(engine, session_ids[number]) == 0:
-            raise MemoryError
-
-    # By order_id, so that the sessions' lists ascend; move_to_place() sorts the queues.
-    qsort(records, order_count, cython.sizeof(OrderRecord), by_order_id)
-    for number in range(order_count):
-        record = cython.address(records[number])
-        slot = find_instrument(engine, record.instrument_id)
-        if (
-            slot == 0
-            or record.order_id == 0
-            or record.order_id >= saved.next_order_id
-            or record.priority == 0
-            or record.priority >= saved.next_priority
-            or record.leaves_lots == 0
-            or record.leaves_lots > record.qty_lots
-            or (record.side != BUY and record.side != SELL)
-            or (record.order_type != LIMIT and record.order_type != POST_ONLY)
-            or record.session_id == 0
-            or find_order(engine, record.order_id) != 0
-        ):
-            raise ValueError(f"order {record.order_id} is not valid")
-        session = find_session(engine, record.session_id)
-        if session == 0:
-            session = open_session(engine, record.session_id)
-            if session == 0:
-                raise MemoryError
-            session_at(engine, session).is_open = 0
-        if find_client(engine, session, record.client_order_id) != 0:
-            raise ValueError(f"order {record.order_id} has the client order id of another one")
-        side_slot = slot + record.side - BUY
-        side = side_at(engine, side_slot)
-        if not order_ready(engine, side):
-            raise MemoryError
-        key = key_of(record.side, record.price_ticks)
-        level = find_level(engine, side, key)
-        if level == 0:
-            level = add_level(engine, side_slot, key)
-        if level_at(engine, level).qty_lots > ALL_ONES - record.leaves_lots:
-            raise ValueError(f"order {record.order_id} overflows the quantity of its level")
-        append_order(
-            engine,
-            level,
-            session,
-            client_tag(engine, session_at(engine, session), record.client_order_id),
-            record.client_order_id,
-            record.order_id,
-            record.leaves_lots,
-            record.qty_lots,
-            (record.priority << 8) | record.order_type,
-        )
-        move_to_place(engine, level)
-        engine.state.live_order_count += 1
-        engine.state.state_digest += order_term(
-            record.order_id,
-            record.priority,
-            record.leaves_lots,
-            place_word(record.instrument_id, record.side, record.price_ticks),
-        )
-    for name, found, expected in (
-        ("live_order_count", engine.state.live_order_count, saved.live_order_count),
-        ("session_count", engine.state.session_count, saved.session_count),
-        ("instrument_count", engine.state.instrument_count, saved.instrument_count),
-        ("state_digest", engine.state.state_digest, saved.state_digest),
-    ):
-        if found != expected:
-            raise ValueError(f"{name} is {found} after restoring, expected {expected}")
-    for slot in range(2, cython.cast(uint32_t, engine.side_pool.next_unused), 2):
-        side = side_at(engine, slot)
-        other = side_at(engine, slot + 1)
-        if side.best_level != 0 and other.best_level != 0 and side.best_key >= ~other.best_key:
-            raise ValueError(f"the book of instrument {side.instrument_id} is crossed")
-    if engine.state.last_session_id > saved.last_session_id:
-        raise ValueError(f"session {engine.state.last_session_id} was never opened")
-    engine.state = saved[0]
-    return None
+# --- For restoring.py -----------------------------------------------------------------------------
 
 
 @cython.cfunc
@@ -3252,3 +3050,42 @@ def move_to_place(engine: Engine, level_slot: uint32_t) -> cython.void:
         order_at(engine, before).next = slot
     else:
         level.head = slot
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def put_back(
+    engine: Engine, side_slot: uint32_t, session_slot: uint32_t, record: OrderRecordPtr
+) -> uint32_t:
+    """Put an order of a snapshot into its queue by its priority; 0, or why that is not possible."""
+    side: SidePtr = side_at(engine, side_slot)
+    key: int64_t = key_of(side.side, record.price_ticks)
+    level: uint32_t
+    if not order_ready(engine, side):
+        return OUT_OF_MEMORY
+    level = find_level(engine, side, key)
+    if level == 0:
+        level = add_level(engine, side_slot, key)
+    if level_at(engine, level).qty_lots > ALL_ONES - record.leaves_lots:
+        return QUANTITY_OVERFLOW
+    append_order(
+        engine,
+        level,
+        session_slot,
+        client_tag(engine, session_at(engine, session_slot), record.client_order_id),
+        record.client_order_id,
+        record.order_id,
+        record.leaves_lots,
+        record.qty_lots,
+        (record.priority << 8) | record.order_type,
+    )
+    move_to_place(engine, level)
+    engine.state.live_order_count += 1
+    engine.state.state_digest += order_term(
+        record.order_id,
+        record.priority,
+        record.leaves_lots,
+        place_word(record.instrument_id, record.side, record.price_ticks),
+    )
+    return 0
