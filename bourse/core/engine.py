@@ -1087,7 +1087,10 @@ def insert_level(engine: Engine, side: SidePtr, slot: uint32_t, key: int64_t) ->
 @cython.nogil
 @cython.exceptval(check=False)
 def add_level(engine: Engine, side_slot: uint32_t, key: int64_t) -> uint32_t:
-    """Make the level that find_level() has just not found; memory was made sure of before."""
+    """Make the level that find_level() has just not found; memory was made sure of before.
+
+    Its queue is begin_queue()'s to make.
+    """
     side: SidePtr = side_at(engine, side_slot)
     pool: PoolPtr = cython.address(engine.level_pool)
     slot: uint32_t = pool.free
@@ -1103,10 +1106,6 @@ def add_level(engine: Engine, side_slot: uint32_t, key: int64_t) -> uint32_t:
         level = level_at(engine, slot)
     pool.live_count += 1
     level.key = key
-    level.qty_lots = 0
-    level.head = 0
-    level.tail = 0
-    level.order_count = 0
     level.side = side_slot
     side.level_count += 1
     if side.best_level != 0 and key < side.best_key:
@@ -1255,6 +1254,24 @@ def join_queue(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
+def begin_queue(
+    engine: Engine, slot: uint32_t, order: OrderPtr, level_slot: uint32_t
+) -> cython.void:
+    """Make an order the only one of a new level's queue."""
+    level: LevelPtr = level_at(engine, level_slot)
+    order.level = level_slot
+    order.next = 0
+    order.prev = 0
+    level.head = slot
+    level.tail = slot
+    level.qty_lots = order.leaves_lots
+    level.order_count = 1
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def leave_queue(engine: Engine, order: OrderPtr, side: SidePtr) -> cython.void:
     """Take an order out of its level's queue; a level that is empty then goes with it."""
     level_slot: uint32_t = order.level
@@ -1318,6 +1335,7 @@ def forget_order(
 def append_order(
     engine: Engine,
     level_slot: uint32_t,
+    is_new_level: cython.bint,
     session_slot: uint32_t,
     tag: uint32_t,
     client_order_id: uint64_t,
@@ -1351,7 +1369,10 @@ def append_order(
     else:
         session.head = slot
     session.tail = slot
-    join_queue(engine, slot, order, level_slot)
+    if is_new_level:
+        begin_queue(engine, slot, order, level_slot)
+    else:
+        join_queue(engine, slot, order, level_slot)
     engine.sure_count -= 1
     index_put(cython.address(engine.by_client), tag, slot)
     table_put(cython.address(engine.by_order_id), order_id, slot)
@@ -1569,11 +1590,15 @@ def rest(engine: Engine, command: CommandPtr, traded: cython.bint) -> cython.voi
     """Put what is left of a new order into the book."""
     side: SidePtr = side_at(engine, engine.own_side)
     key: int64_t = key_of(command.side, command.price_ticks)
+    level: uint32_t
+    is_new: cython.bint
     priority: uint64_t
     if traded:
         find_level(engine, side, key)
-    if engine.found_level == 0:
-        engine.found_level = add_level(engine, engine.own_side, key)
+    level = engine.found_level
+    is_new = level == 0
+    if is_new:
+        level = add_level(engine, engine.own_side, key)
     priority = engine.state.next_priority
     engine.state.next_priority = priority + 1
     engine.state.live_order_count += 1
@@ -1585,7 +1610,8 @@ def rest(engine: Engine, command: CommandPtr, traded: cython.bint) -> cython.voi
     )
     append_order(
         engine,
-        engine.found_level,
+        level,
+        is_new,
         engine.target,
         engine.tag,
         command.client_order_id,
@@ -2331,8 +2357,9 @@ def rest_again(engine: Engine, price_ticks: int64_t) -> cython.void:
     side: SidePtr = side_at(engine, engine.own_side)
     key: int64_t = key_of(side.side, price_ticks)
     level: uint32_t = find_level(engine, side, key)
+    is_new: cython.bint = level == 0
     priority: uint64_t = engine.state.next_priority
-    if level == 0:
+    if is_new:
         level = add_level(engine, engine.own_side, key)
         # A level more without an order more.
         if engine.sure_count != 0:
@@ -2346,7 +2373,10 @@ def rest_again(engine: Engine, price_ticks: int64_t) -> cython.void:
         order.leaves_lots,
         place_word(side.instrument_id, side.side, price_ticks),
     )
-    join_queue(engine, engine.target, order, level)
+    if is_new:
+        begin_queue(engine, engine.target, order, level)
+    else:
+        join_queue(engine, engine.target, order, level)
 
 
 @cython.cfunc
@@ -2709,10 +2739,10 @@ class Engine:
         if command.kind == NEW_ORDER:
             reason = judge_new_order(self, command)
             if reason == 0 and window.limit - window.next >= 2:
-                self.phase = PHASE_MATCH
                 begin_new_order(self, command, window)
                 if finish_new_order(self, command, window):
                     return True
+                self.phase = PHASE_MATCH
             else:
                 self.phase = PHASE_HEAD
                 self.reason = reason
@@ -3164,16 +3194,19 @@ def put_back(
     side: SidePtr = side_at(engine, side_slot)
     key: int64_t = key_of(side.side, record.price_ticks)
     level: uint32_t
+    is_new: cython.bint
     if not order_ready(engine, side):
         return OUT_OF_MEMORY
     level = find_level(engine, side, key)
-    if level == 0:
+    is_new = level == 0
+    if is_new:
         level = add_level(engine, side_slot, key)
-    if level_at(engine, level).qty_lots > ALL_ONES - record.leaves_lots:
+    elif level_at(engine, level).qty_lots > ALL_ONES - record.leaves_lots:
         return QUANTITY_OVERFLOW
     append_order(
         engine,
         level,
+        is_new,
         session_slot,
         client_tag(engine, session_at(engine, session_slot), record.client_order_id),
         record.client_order_id,
