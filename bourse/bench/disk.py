@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Self
 
 APPEND_BYTES = 152
 """A batch of one command as the log has it: a header of 64 bytes and a record of 88."""
@@ -16,27 +17,40 @@ APPEND_BYTES = 152
 ZERO_FILL_BYTES = 1 << 20
 
 
-def fdatasync_ns(directory: Path, count: int) -> list[int]:
-    """Time `count` appends, write and fdatasync together, in nanoseconds.
+class SyncTimer:
+    """Times appends, write and fdatasync together, to a temporary file beside the log.
 
-    Args:
-        directory: where the log is; a temporary file is made there and removed.
-        count: how many; at most what fits into the zero-filled part.
+    The file is zero-filled and synced when the context begins and removed when it ends.
     """
-    count = min(count, ZERO_FILL_BYTES // APPEND_BYTES - 1)
-    path = directory / f".fdatasync-{os.getpid()}"
-    durations_ns = []
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.pwrite(descriptor, bytes(ZERO_FILL_BYTES), 0)
-        os.fsync(descriptor)
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / f".fdatasync-{os.getpid()}"
+        self._descriptor = -1
+        self._appends = 0
+        self.durations_ns: list[int] = []
+        """Of every append that was timed."""
+
+    def __enter__(self) -> Self:
+        self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            os.pwrite(self._descriptor, bytes(ZERO_FILL_BYTES), 0)
+            os.fsync(self._descriptor)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+        self._path.unlink()
+
+    def time(self, count: int) -> None:
+        """Time `count` appends, as far as the zero-filled part has room."""
         append = bytes(range(1, APPEND_BYTES + 1))
-        for number in range(count):
+        room = ZERO_FILL_BYTES // APPEND_BYTES - 1 - self._appends
+        for _ in range(min(count, room)):
             start_ns = time.perf_counter_ns()
-            os.pwrite(descriptor, append, number * APPEND_BYTES)
-            os.fdatasync(descriptor)
-            durations_ns.append(time.perf_counter_ns() - start_ns)
-    finally:
-        os.close(descriptor)
-        path.unlink()
-    return durations_ns
+            os.pwrite(self._descriptor, append, self._appends * APPEND_BYTES)
+            os.fdatasync(self._descriptor)
+            self.durations_ns.append(time.perf_counter_ns() - start_ns)
+            self._appends += 1

@@ -7,18 +7,21 @@ its Done(Filled); stop. The first 100 pairs are not measured.
 from __future__ import annotations
 
 import os
+import time
+from contextlib import AbstractContextManager, nullcontext
 
 from bourse.bench import results
 from bourse.bench.client import Client
-from bourse.bench.disk import fdatasync_ns
+from bourse.bench.disk import SyncTimer
 from bourse.bench.results import Result, native_int64, percentiles
 from bourse.bench.run import Options, Target, client_busy, connect, drive, finish, target
 from bourse.domain import Durability
 from bourse.errors import UsageError
 
 WARMUP_PAIRS = 100
-FDATASYNC_COUNT_MAX = 500
-"""Timed before and again after the round trips: disks of virtual machines have moods."""
+FDATASYNC_COUNT_MAX = 1000
+SLICES = 10
+"""Round trips and appends take turns in so many slices: disks of virtual machines have moods."""
 
 
 def run(options: Options) -> Result:
@@ -32,13 +35,20 @@ def run(options: Options) -> Result:
     load_average = results.load_average()
     pairs = WARMUP_PAIRS + options.samples
     with target(options) as found, connect(found.address) as connection:
-        syncs_ns = _time_syncs(found, options.samples)
         busy = client_busy(options, found)
         client = Client(connection.fileno(), 2 * pairs, WARMUP_PAIRS)
-        drive(lambda: client.round_trips(pairs, busy), client)
+        drive(lambda: client.round_trips(WARMUP_PAIRS, busy), client)
+        seconds = 0.0
+        with _sync_timer(found) as timer:
+            slices = SLICES if timer is not None else 1
+            for number in range(1, slices + 1):
+                if timer is not None:
+                    timer.time(max(1, min(FDATASYNC_COUNT_MAX, options.samples) // slices))
+                goal = WARMUP_PAIRS + options.samples * number // slices
+                started = time.perf_counter()
+                drive(lambda goal=goal: client.round_trips(goal, busy), client)  # type: ignore[misc]
+                seconds += time.perf_counter() - started
         counts = client.counts()
-        syncs_ns += _time_syncs(found, options.samples)
-        seconds = (counts["finished_ns"] - counts["started_ns"]) / 1e9
         result = Result(
             workload="rtt",
             boundary="client",
@@ -55,15 +65,15 @@ def run(options: Options) -> Result:
                 "private_daemon": found.is_private,
             },
         )
-        if syncs_ns:
-            result.fdatasync_ns = percentiles(syncs_ns)
+        if timer is not None:
+            result.fdatasync_ns = percentiles(timer.durations_ns)
         return finish(result, found, counts, pairs, load_average, with_stages=True)
 
 
-def _time_syncs(found: Target, samples: int) -> list[int]:
-    """Time the disk beside the log; nothing where no acknowledgement waits for it."""
+def _sync_timer(found: Target) -> AbstractContextManager[SyncTimer | None]:
+    """Time the disk beside the log; not where no acknowledgement waits for it."""
     if found.policy != Durability.FSYNC.label or found.data_dir is None:
-        return []
+        return nullcontext()
     if not os.access(found.data_dir, os.W_OK):  # somebody else's daemon at --connect
-        return []
-    return fdatasync_ns(found.data_dir, min(FDATASYNC_COUNT_MAX, samples))
+        return nullcontext()
+    return SyncTimer(found.data_dir)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bourse.bench import results
-from bourse.bench.disk import fdatasync_ns
+from bourse.bench.disk import SyncTimer
 from bourse.bench.private_daemon import scratch_parent
 from bourse.bench.results import Check, Environment, Percentiles, Result, percentiles
 from bourse.domain import Durability
@@ -92,7 +92,10 @@ def test_the_environment_of_this_machine_is_complete(tmp_path: Path) -> None:
 
 
 def test_the_disk_is_timed_and_nothing_is_left(tmp_path: Path) -> None:
-    durations = fdatasync_ns(tmp_path, 5)
+    with SyncTimer(tmp_path) as timer:
+        timer.time(3)
+        timer.time(2)
+    durations = timer.durations_ns
 
     assert len(durations) == 5
     assert min(durations) > 0
