@@ -8,12 +8,18 @@ a Buy; rate = N / seconds. The latencies of a burst are queueing and are not pri
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from bourse.bench import results
 from bourse.bench.client import FINISHED, Client
 from bourse.bench.results import Result
-from bourse.bench.run import Options, connect, drive, finish, target
+from bourse.bench.run import Options, connect, drive, finish, options_of, target
 from bourse.errors import UsageError
+
+
+def measure(**flags: Any) -> Result:
+    """Measure with the flags of workloads.CLIENT; see `run`."""
+    return run(options_of(**flags))
 
 
 def run(options: Options) -> Result:

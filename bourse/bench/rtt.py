@@ -9,12 +9,22 @@ from __future__ import annotations
 import os
 import time
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from bourse.bench import results
 from bourse.bench.client import Client
 from bourse.bench.disk import SyncTimer
 from bourse.bench.results import Result, native_int64, percentiles
-from bourse.bench.run import Options, Target, client_busy, connect, drive, finish, target
+from bourse.bench.run import (
+    Options,
+    Target,
+    client_busy,
+    connect,
+    drive,
+    finish,
+    options_of,
+    target,
+)
 from bourse.domain import Durability
 from bourse.errors import UsageError
 
@@ -22,6 +32,11 @@ WARMUP_PAIRS = 100
 FDATASYNC_COUNT_MAX = 1000
 SLICES = 10
 """Round trips and appends take turns in so many slices: disks of virtual machines have moods."""
+
+
+def measure(**flags: Any) -> Result:
+    """Measure with the flags of workloads.CLIENT; see `run`."""
+    return run(options_of(**flags))
 
 
 def run(options: Options) -> Result:

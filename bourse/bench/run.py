@@ -9,6 +9,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,7 @@ from bourse.bench import results
 from bourse.bench.client import AGAIN, BAD_FRAME, CLOSED, EVENTS_PER_PAIR, FINISHED, Client
 from bourse.bench.private_daemon import PrivateDaemon
 from bourse.bench.results import Check, Digests, Percentiles, Result
-from bourse.config import default_admin_path, format_address, parse_address
+from bourse.config import default_admin_path, format_address, parse_address, parse_choice
 from bourse.core.records import digest_text
 from bourse.domain import Durability, PollMode
 from bourse.errors import BourseError, ProtocolError, UnavailableError, UsageError
@@ -45,6 +46,28 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     data: Path | None = None
     """Where a private daemon's temporary data directory is made."""
     seed: int = DEFAULT_SEED
+
+
+def options_of(
+    *,
+    durability: str | None = None,
+    poll: str | None = None,
+    client_poll: str | None = None,
+    **others: Any,
+) -> Options:
+    """Read the flags of workloads.CLIENT.
+
+    Raises:
+        UsageError: one of them is wrong.
+    """
+    if client_poll not in (None, "block", "busy"):
+        raise UsageError(f"--client-poll {client_poll} is not allowed; it must be block or busy")
+    return Options(
+        durability=Durability(parse_choice("durability", durability)) if durability else None,
+        poll=PollMode(parse_choice("poll", poll)) if poll else None,
+        client_busy=None if client_poll is None else client_poll == "busy",
+        **others,
+    )
 
 
 class Target:

@@ -1,240 +1,107 @@
-"""bourse bench: measure, with every check green or the figure is void."""
+"""bourse bench: measure, with every check green or the figure is void.
+
+Each workload of the table (bourse/bench/workloads.py) is a command with its flags.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bourse.cli.options import DurabilityOption, PollOption, command_app
-from bourse.cli.output import duration, say
+from bourse.bench.results import SCHEMA
+from bourse.bench.workloads import WORKLOADS, Flag, Workload, list_lines
+from bourse.cli.output import duration, say, say_json
+from bourse.errors import BourseError
 
 if TYPE_CHECKING:
     from bourse.bench.results import Result
-    from bourse.bench.run import Options
 
-app = command_app(
-    "Measure the exchange; each figure comes with its policy, environment and checks."
+app = typer.Typer(
+    help="Measure the exchange; each figure comes with its policy, environment and checks.",
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
 )
 
-ConnectOption = Annotated[
-    str | None,
-    typer.Option(
-        "--connect",
-        metavar="HOST:PORT",
-        help="Measure a daemon that runs. Default: a private one, started and removed.",
-        show_default=False,
-    ),
-]
-AdminOfConnectOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--admin",
-        metavar="PATH",
-        help="Admin socket of the daemon at --connect, for policy, stages and digests.",
-        show_default=False,
-    ),
-]
-SeedOption = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the workload.")]
-JsonOption = Annotated[
-    bool, typer.Option("--json", help="Print one JSON object (docs/performance.md).")
-]
-ClientPollOption = Annotated[
-    str | None,
-    typer.Option(
-        "--client-poll",
-        metavar="block|busy",
-        help="How the client waits. Default: busy where the daemon is.",
-        show_default=False,
-    ),
-]
-DataOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        help="Where a private daemon's temporary directory is made. Default: a place on a disk.",
-        show_default=False,
-    ),
-]
 
+@app.callback(invoke_without_command=True)
+def _top(context: typer.Context) -> None:
+    """Measure the exchange; each figure comes with its policy, environment and checks.
 
-@app.command()
-def rtt(
-    durability: DurabilityOption = None,
-    poll: PollOption = None,
-    connect: ConnectOption = None,
-    samples: Annotated[int, typer.Option("--samples", metavar="N", help="Round trips.")] = 10_000,
-    seed: SeedOption = 23,
-    as_json: JsonOption = False,
-    client_poll: ClientPollOption = None,
-    data: DataOption = None,
-    admin: AdminOfConnectOption = None,
-) -> int:
-    """Round trip over TCP: a Buy that fills at once, from its send to its Done.
-
-    With policy fsync the disk's own fdatasync is timed in the same run, beside the log.
-
-    \b
-    Example:
-      bourse bench rtt --durability fsync --poll busy
-
-    \b
-    Exit codes:
-      0  every check is ok
-      1  a check failed: the figure is void
-      2  wrong usage
-      3  no daemon answers at --connect
+    Without a name: the list of workloads.
     """
-    from bourse.bench import rtt as workload
-
-    options = _options(durability, poll, connect, samples, seed, client_poll, data, admin)
-    return _show(workload.run(options), as_json)
-
-
-@app.command()
-def burst(
-    durability: DurabilityOption = None,
-    poll: PollOption = None,
-    connect: ConnectOption = None,
-    samples: Annotated[
-        int, typer.Option("--samples", metavar="N", help="Orders, an even number.")
-    ] = 200_000,
-    seed: SeedOption = 23,
-    as_json: JsonOption = False,
-    client_poll: ClientPollOption = None,
-    data: DataOption = None,
-    admin: AdminOfConnectOption = None,
-) -> int:
-    """Orders a second over TCP: N of them in one write, every event read and verified.
-
-    \b
-    Example:
-      bourse bench burst --durability memory
-
-    \b
-    Exit codes:
-      0  every check is ok
-      1  a check failed: the figure is void
-      2  wrong usage
-      3  no daemon answers at --connect
-    """
-    from bourse.bench import burst as workload
-
-    options = _options(durability, poll, connect, samples, seed, client_poll, data, admin)
-    return _show(workload.run(options), as_json)
+    if context.invoked_subcommand is None:
+        say("Workloads, each run with `bourse bench NAME` (flags: `bourse bench NAME --help`):")
+        for line in list_lines():
+            say(line)
 
 
-EngineSamplesOption = Annotated[
-    int, typer.Option("--samples", metavar="N", help="Operations of each of five runs.")
-]
+def _help(workload: Workload) -> str:
+    codes = ["0  every check is ok", "1  a check failed: the figure is void", "2  wrong usage"]
+    if workload.needs_a_daemon:
+        codes.append("3  no daemon answers at --connect")
+    paragraphs = [
+        workload.line,
+        workload.text,
+        f"\b\nExample:\n  bourse bench {workload.example}",
+        "\b\nExit codes:\n" + "\n".join(f"  {line}" for line in codes),
+    ]
+    return "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
 
 
-@app.command()
-def walk(
-    levels: Annotated[
-        int, typer.Option("--n", metavar="N", help="Levels that one buy fills.")
-    ] = 1000,
-    samples: EngineSamplesOption = 1_000_000,
-    as_json: JsonOption = False,
-) -> int:
-    """The engine alone: N one-lot asks on N levels, one buy that fills them all.
-
-    The figure is a trade's time; with --n 1 the whole buy's. Only the buys are timed.
-
-    \b
-    Example:
-      bourse bench walk --n 1000
-
-    \b
-    Exit codes:
-      0  every check is ok
-      1  a check failed: the figure is void
-      2  wrong usage
-    """
-    from bourse.bench import engine_runs
-
-    return _show(engine_runs.walk(levels, samples), as_json)
-
-
-@app.command()
-def alternating(
-    samples: EngineSamplesOption = 2_000_000,
-    as_json: JsonOption = False,
-) -> int:
-    """The engine alone: equal bids and asks in turn, every second order a trade.
-
-    \b
-    Example:
-      bourse bench alternating
-
-    \b
-    Exit codes:
-      0  every check is ok
-      1  a check failed: the figure is void
-      2  wrong usage
-    """
-    from bourse.bench import engine_runs
-
-    return _show(engine_runs.alternating(samples), as_json)
-
-
-@app.command()
-def mixed(
-    resting: Annotated[
-        int, typer.Option("--resting", metavar="N", help="Orders in the book.")
-    ] = 1000,
-    samples: EngineSamplesOption = 1_000_000,
-    seed: SeedOption = 23,
-    as_json: JsonOption = False,
-) -> int:
-    """The engine alone: a seeded stream of all order types, cancels, mistakes.
-
-    A fifth are cancels; prices are within 50 ticks of a walking mid; the book keeps its depth.
-
-    \b
-    Example:
-      bourse bench mixed --resting 40000
-
-    \b
-    Exit codes:
-      0  every check is ok
-      1  a check failed: the figure is void
-      2  wrong usage
-    """
-    from bourse.bench import engine_runs
-
-    return _show(engine_runs.mixed(resting, samples, seed), as_json)
-
-
-def _options(
-    durability: str | None,
-    poll: str | None,
-    connect: str | None,
-    samples: int,
-    seed: int,
-    client_poll: str | None,
-    data: Path | None,
-    admin: Path | None,
-) -> Options:
-    from bourse.bench.run import Options
-    from bourse.config import parse_choice
-    from bourse.domain import Durability, PollMode
-    from bourse.errors import UsageError
-
-    if client_poll not in (None, "block", "busy"):
-        raise UsageError(f"--client-poll {client_poll} is not allowed; it must be block or busy")
-    return Options(
-        samples=samples,
-        durability=Durability(parse_choice("durability", durability)) if durability else None,
-        poll=PollMode(parse_choice("poll", poll)) if poll else None,
-        connect=connect,
-        admin=admin,
-        client_busy=None if client_poll is None else client_poll == "busy",
-        data=data,
-        seed=seed,
+def _parameter(flag: Flag) -> inspect.Parameter:
+    optional = flag.kind if flag.default is not None else flag.kind | None
+    option = typer.Option(
+        flag.flag, metavar=flag.metavar, help=flag.help, show_default=flag.default is not None
     )
+    return inspect.Parameter(
+        flag.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=flag.default,
+        annotation=Annotated[optional, option],
+    )
+
+
+JSON = inspect.Parameter(
+    "as_json",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=False,
+    annotation=Annotated[
+        bool, typer.Option("--json", help="Print one JSON object (docs/performance.md).")
+    ],
+)
+
+
+def _command(workload: Workload) -> Callable[..., int]:
+    """Make the function that Typer reads a workload's flags from."""
+
+    def command(*, as_json: bool, **flags: Any) -> int:
+        try:
+            result = workload.run(**flags)
+        except BourseError as error:
+            if as_json:
+                say_json(
+                    {
+                        "schema": SCHEMA,
+                        "workload": workload.name,
+                        "error": {"sentence": str(error), "exit_code": error.exit_code},
+                    }
+                )
+            raise
+        return _show(result, as_json)
+
+    parameters = [*(_parameter(flag) for flag in workload.flags), JSON]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    command.__doc__ = _help(workload)
+    return command
+
+
+for _workload in WORKLOADS:
+    app.command(_workload.name)(_command(_workload))
 
 
 def _show(result: Result, as_json: bool) -> int:

@@ -1,0 +1,318 @@
+"""The table of workloads: what `bourse bench` lists and runs, and what the documents quote.
+
+A workload is a function of keyword arguments that returns a Result; its module is imported when it
+runs. To add one, write the function in a file of its own and give it an entry here: its flags, and
+its cases, which are its lines in `bourse bench all`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from bourse.bench.results import Result
+
+
+class Flag(msgspec.Struct, frozen=True, kw_only=True):
+    """One flag of a workload."""
+
+    name: str
+    """Keyword of the workload's function."""
+    flag: str
+    """As it is typed: --n."""
+    kind: type
+    metavar: str
+    help: str
+    default: Any = None
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """What a figure must reach: `ping_pong` times the run's own ping-pong plus `constant`."""
+
+    figure: str
+    """Field of the result, dotted: ns_per_op, rate_per_s, latency_ns.p50."""
+    constant: float
+    ping_pong: float = 0.0
+    """Factor of the ping-pong of the same run; 0 where there is none."""
+    at_least: bool = False
+    """Whether more is better, as with a rate."""
+
+    def limit(self, ping_pong_ns: float = 0.0) -> float:
+        """Return the bound of a run with such a ping-pong."""
+        return self.ping_pong * ping_pong_ns + self.constant
+
+    def holds(self, value: float, ping_pong_ns: float = 0.0) -> bool:
+        """Return whether a figure keeps the bound."""
+        limit = self.limit(ping_pong_ns)
+        return value >= limit if self.at_least else value <= limit
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of `bourse bench all`: a workload with its flags."""
+
+    name: str
+    """As its results name it: walk-1000."""
+    flags: dict[str, Any] = {}
+    """What makes it this case."""
+    quick: dict[str, Any] = {}
+    """How much of it `--quick` runs."""
+    full: dict[str, Any] = {}
+    """How much of it `--full` runs."""
+    must: Bound | None = None
+    unit: str = ""
+    """What the figure is of: a trade, an order."""
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """One workload, and everything that is said about it."""
+
+    name: str
+    line: str
+    """At most 51 characters for lists; the first of its help."""
+    boundary: str
+    """What its clock brackets; see docs/performance.md."""
+    function: str
+    """module:function, imported when it runs."""
+    flags: tuple[Flag, ...]
+    cases: tuple[Case, ...]
+    text: str = ""
+    """More help."""
+    example: str
+    """A command line to try, without `bourse bench`."""
+
+    @property
+    def needs_a_daemon(self) -> bool:
+        """Whether it measures a daemon, private or at --connect."""
+        return any(flag.name == "connect" for flag in self.flags)
+
+    def run(self, **values: Any) -> Result:
+        """Run it; flags that are not given have their defaults.
+
+        Raises:
+            BourseError: a flag is wrong, or no daemon answers.
+        """
+        from pkgutil import resolve_name
+
+        defaults = {flag.name: flag.default for flag in self.flags}
+        result: Result = resolve_name(self.function)(**{**defaults, **values})
+        return result
+
+
+def samples(default: int, text: str) -> Flag:
+    """Return the flag that says how much is measured."""
+    return Flag(name="samples", flag="--samples", kind=int, metavar="N", help=text, default=default)
+
+
+SEED = Flag(
+    name="seed", flag="--seed", kind=int, metavar="N", help="Seed of the workload.", default=23
+)
+
+CLIENT = (
+    Flag(
+        name="durability",
+        flag="--durability",
+        kind=str,
+        metavar="memory|async|fsync",
+        help="What an acknowledgement means: matched, written, or synced to disk.",
+    ),
+    Flag(
+        name="poll",
+        flag="--poll",
+        kind=str,
+        metavar="block|adaptive|busy",
+        help="How gateway and matcher wait: park, spin a little first, or spin.",
+    ),
+    Flag(
+        name="connect",
+        flag="--connect",
+        kind=str,
+        metavar="HOST:PORT",
+        help="Measure a daemon that runs. Default: a private one, started and removed.",
+    ),
+    Flag(
+        name="admin",
+        flag="--admin",
+        kind=Path,
+        metavar="PATH",
+        help="Admin socket of the daemon at --connect, for policy, stages and digests.",
+    ),
+    SEED,
+    Flag(
+        name="client_poll",
+        flag="--client-poll",
+        kind=str,
+        metavar="block|busy",
+        help="How the client waits. Default: busy where the daemon is.",
+    ),
+    Flag(
+        name="data",
+        flag="--data",
+        kind=Path,
+        metavar="DIR",
+        help="Where a private daemon's temporary directory is made. Default: a place on a disk.",
+    ),
+)
+"""Flags of every workload that measures a daemon."""
+
+ENGINE_SAMPLES = "Operations of each of five runs."
+
+WORKLOADS = (
+    Workload(
+        name="walk",
+        line="N asks on N levels, one buy that fills them all.",
+        boundary="engine",
+        function="bourse.bench.engine_runs:walk",
+        flags=(
+            Flag(
+                name="levels",
+                flag="--n",
+                kind=int,
+                metavar="N",
+                help="Levels that one buy fills.",
+                default=1000,
+            ),
+            samples(1_000_000, ENGINE_SAMPLES),
+        ),
+        cases=(
+            Case(
+                name="walk-1000",
+                flags={"levels": 1000},
+                quick={"samples": 1_000_000},
+                full={"samples": 5_000_000},
+                must=Bound("ns_per_op", 16),
+                unit="a trade",
+            ),
+            Case(
+                name="walk-1",
+                flags={"levels": 1},
+                quick={"samples": 500_000},
+                full={"samples": 2_000_000},
+                must=Bound("ns_per_op", 50),
+                unit="the taker",
+            ),
+        ),
+        text="The figure is a trade's time; with --n 1 the whole buy's. Only the buys are timed.",
+        example="walk --n 1000",
+    ),
+    Workload(
+        name="alternating",
+        line="Equal bids and asks in turn: every second trades.",
+        boundary="engine",
+        function="bourse.bench.engine_runs:alternating",
+        flags=(samples(2_000_000, ENGINE_SAMPLES),),
+        cases=(
+            Case(
+                name="alternating",
+                quick={"samples": 1_000_000},
+                full={"samples": 5_000_000},
+                must=Bound("ns_per_op", 35),
+                unit="an order",
+            ),
+        ),
+        example="alternating",
+    ),
+    Workload(
+        name="mixed",
+        line="All order types, cancels and mistakes, seeded.",
+        boundary="engine",
+        function="bourse.bench.engine_runs:mixed",
+        flags=(
+            Flag(
+                name="resting",
+                flag="--resting",
+                kind=int,
+                metavar="N",
+                help="Orders in the book.",
+                default=1000,
+            ),
+            samples(1_000_000, ENGINE_SAMPLES),
+            SEED,
+        ),
+        cases=(
+            Case(
+                name="mixed-1000",
+                flags={"resting": 1000},
+                quick={"samples": 500_000},
+                full={"samples": 2_000_000},
+                must=Bound("ns_per_op", 80),
+                unit="a command",
+            ),
+            Case(
+                name="mixed-40000",
+                flags={"resting": 40_000},
+                quick={"samples": 500_000},
+                full={"samples": 2_000_000},
+                must=Bound("ns_per_op", 110),
+                unit="a command",
+            ),
+        ),
+        text="A fifth are cancels; prices are within 50 ticks of a walking mid; the book keeps its "
+        "depth.",
+        example="mixed --resting 40000",
+    ),
+    Workload(
+        name="rtt",
+        line="A Buy that fills at once, from send to Done.",
+        boundary="client",
+        function="bourse.bench.rtt:measure",
+        flags=(samples(10_000, "Round trips."), *CLIENT),
+        cases=(
+            Case(
+                name="rtt-memory",
+                flags={"durability": "memory", "poll": "busy"},
+                quick={"samples": 20_000},
+                full={"samples": 200_000},
+                must=Bound("latency_ns.p50", 25_000),
+                unit="p50",
+            ),
+            Case(
+                name="rtt-fsync",
+                flags={"durability": "fsync", "poll": "busy"},
+                quick={"samples": 5_000},
+                full={"samples": 50_000},
+                unit="p50",
+            ),
+        ),
+        text="With policy fsync the disk's own fdatasync is timed in the same run, beside the log.",
+        example="rtt --durability fsync --poll busy",
+    ),
+    Workload(
+        name="burst",
+        line="N orders in one write, every event verified.",
+        boundary="client",
+        function="bourse.bench.burst:measure",
+        flags=(samples(200_000, "Orders, an even number."), *CLIENT),
+        cases=(
+            Case(
+                name="burst-memory",
+                flags={"durability": "memory"},
+                quick={"samples": 200_000},
+                full={"samples": 2_000_000},
+                must=Bound("rate_per_s", 800_000, at_least=True),
+                unit="orders",
+            ),
+            Case(
+                name="burst-fsync",
+                flags={"durability": "fsync"},
+                quick={"samples": 200_000},
+                full={"samples": 2_000_000},
+                must=Bound("rate_per_s", 400_000, at_least=True),
+                unit="orders",
+            ),
+        ),
+        example="burst --durability memory",
+    ),
+)
+
+
+def find(name: str) -> Workload | None:
+    """Return the workload of this name, None when there is none."""
+    return next((workload for workload in WORKLOADS if workload.name == name), None)
+
+
+def list_lines() -> list[str]:
+    """Return the list of `bourse bench`: name, boundary and line, in at most 80 columns."""
+    return [f"  {each.name:<14}  {each.boundary:<9}  {each.line}" for each in WORKLOADS]
