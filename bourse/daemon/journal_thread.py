@@ -93,6 +93,8 @@ class JournalThread:
     head: uint64_t
     last_sync_ns: int64_t
     rotated_ns: int64_t
+    idle_since_ns: int64_t  # 0 while there is something to do
+    marked: cython.bint  # the log's last batch proves all before it durable
     file_bytes: uint64_t
     zeros: cython.pointer[uint8_t]
 
@@ -136,43 +138,91 @@ class JournalThread:
         """Serve until the matcher is done or the disk fails; never holds the GIL meanwhile."""
         with cython.nogil:
             short_slice()
-            self._run()
+            self._begin()
+            while self._go_on(self._wait()):
+                pass
+
+    def begin(self) -> None:
+        """Prepare for step(): what run() does first."""
+        self._begin()
+
+    def step(self) -> bool:
+        """Do what run() would do now, and return where it would wait.
+
+        For a caller that decides itself in which order the stages take turns (tests/simulation).
+
+        Returns:
+            False when run() would have returned.
+        """
+        shared: cython.pointer[Shared] = self.memory.shared
+        ready: uint64_t
+        going: cython.bint = True
+        with cython.nogil:
+            ready = ring_ready_now(self.journal.ring, self.head)
+            if (
+                ready
+                or load_acquire(cython.address(shared.matcher_done))
+                or self._patience_ns(mono_ns()) == 0
+            ):
+                going = self._go_on(ready)
+        return going
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _run(self) -> cython.void:
-        shared: cython.pointer[Shared] = self.memory.shared
-        ring: cython.pointer[Ring] = self.journal.ring
-        ready: uint64_t
-        marked: cython.bint = True
-        self.head = ring.head
+    def _begin(self) -> cython.void:
+        self.head = self.journal.ring.head
         self.last_sync_ns = mono_ns()
         self.rotated_ns = self.last_sync_ns
-        while True:
-            ready = self._wait(marked)
-            if ready:
-                marked = False
-                if not self._commit(ready):
-                    return
-            elif (
-                load_acquire(cython.address(shared.matcher_done))
-                and ring_ready_now(ring, self.head) == 0
-            ):
-                break
-            elif not marked:
-                if not self._mark():
-                    return
-                marked = True
-        if not marked and not self._mark():
-            return
-        store_seq_cst(cython.address(shared.journal_done), 1)
-        doorbell_ring(cython.address(shared.gateway_bell))
+        self.idle_since_ns = 0
+        self.marked = True
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _wait(self, marked: cython.bint) -> uint64_t:
+    def _go_on(self, ready: uint64_t) -> cython.bint:
+        """Commit what waits, or write the log's mark; False at the end, or when the disk failed."""
+        shared: cython.pointer[Shared] = self.memory.shared
+        ended: cython.bint = False
+        self.idle_since_ns = 0
+        if ready:
+            self.marked = False
+            return self._commit(ready)
+        if (
+            load_acquire(cython.address(shared.matcher_done))
+            and ring_ready_now(self.journal.ring, self.head) == 0
+        ):
+            ended = True
+        if not self.marked:
+            if not self._mark():
+                return False
+            self.marked = True
+        if ended:
+            store_seq_cst(cython.address(shared.journal_done), 1)
+            doorbell_ring(cython.address(shared.gateway_bell))
+        return not ended
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _patience_ns(self, now_ns: int64_t) -> int64_t:
+        """Return how long an idle log may stay as it is; -1: for ever, it has its mark."""
+        limit_ns: int64_t = _IDLE_MARK_NS
+        left_ns: int64_t
+        if self.idle_since_ns == 0:
+            self.idle_since_ns = now_ns
+        if self.marked:
+            return -1
+        if self.durability != _FSYNC:
+            # The window that `async` promises ends here, with or without new records.
+            limit_ns = self.last_sync_ns + self.interval_ns - self.idle_since_ns
+        left_ns = limit_ns - (now_ns - self.idle_since_ns)
+        return left_ns if left_ns > 0 else 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _wait(self) -> uint64_t:
         """Return how many records wait.
 
         0 when the matcher is done or the log wants its idle mark.
@@ -182,8 +232,7 @@ class JournalThread:
         ready: uint64_t
         polls: cython.int = 0
         now_ns: int64_t
-        started_ns: int64_t = 0
-        limit_ns: int64_t = _IDLE_MARK_NS
+        patience_ns: int64_t
         while True:
             ready = ring_ready(ring, self.head)
             if ready or load_acquire(cython.address(shared.matcher_done)):
@@ -194,24 +243,17 @@ class JournalThread:
                 continue
             polls = 0
             now_ns = mono_ns()
-            if started_ns == 0:
-                started_ns = now_ns
-            if self.durability != _FSYNC and not marked:
-                # The window that `async` promises ends here, with or without new records.
-                limit_ns = self.last_sync_ns + self.interval_ns - started_ns
-            if not marked and now_ns - started_ns >= limit_ns:
+            patience_ns = self._patience_ns(now_ns)
+            if patience_ns == 0:
                 return 0
-            if self.poll_mode != _BLOCK and now_ns - started_ns < _SPIN_NS:
+            if self.poll_mode != _BLOCK and now_ns - self.idle_since_ns < _SPIN_NS:
                 yield_cpu()
                 continue
             doorbell_arm(cython.address(shared.journal_bell))
             if ring_ready_now(ring, self.head) == 0 and not load_seq_cst(
                 cython.address(shared.matcher_done)
             ):
-                doorbell_sleep(
-                    cython.address(shared.journal_bell),
-                    -1 if marked else limit_ns - (now_ns - started_ns),
-                )
+                doorbell_sleep(cython.address(shared.journal_bell), patience_ns)
             doorbell_disarm(cython.address(shared.journal_bell))
 
     @cython.cfunc

@@ -146,33 +146,55 @@ class MatchingThread:
         """Serve until STOP; never holds the GIL meanwhile."""
         with cython.nogil:
             short_slice()
-            self._run()
+            self._begin()
+            while self._serve_group(self._wait_for_commands()):
+                pass
+
+    def begin(self) -> None:
+        """Prepare for step(): what run() does first."""
+        self._begin()
+
+    def step(self, most: cython.ulonglong) -> bool:
+        """Serve one group of at most `most` commands that are ready, if any are.
+
+        For a caller that decides itself in which order the stages take turns (tests/simulation).
+        The event ring must have room for the group's events and the journal ring for one record:
+        else it waits for ever.
+
+        Returns:
+            False when run() would have returned.
+        """
+        ready: uint64_t = ring_ready_now(self.commands.ring, self.command_head)
+        going: cython.bint = True
+        if ready and most:
+            with cython.nogil:
+                going = self._serve_group(min(ready, most))
+        return going
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _run(self) -> cython.void:
-        commands: cython.pointer[Ring] = self.commands.ring
+    def _begin(self) -> cython.void:
         events: cython.pointer[Ring] = self.events.ring
-        shared: cython.pointer[Shared] = self.memory.shared
-        ready: uint64_t
-        running: cython.bint = True
-        self.command_head = commands.head
+        self.command_head = self.commands.ring.head
         self.journal_next = self.journal.ring.tail
         self.window.base = cython.cast(cython.pointer[Event], events.slots)
         self.window.mask = events.mask
         self.window.next = events.tail
         self.window.limit = events.tail
-        while running:
-            ready = ring_ready(commands, self.command_head)
-            if ready == 0:
-                ready = self._wait_for_commands()
-            if ready > cython.cast(uint64_t, _GROUP_MAX):
-                ready = _GROUP_MAX
-            running = self._serve(ready)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _serve_group(self, ready: uint64_t) -> cython.bint:
+        """Serve some of the commands that are ready; False after STOP, when all have been told."""
+        shared: cython.pointer[Shared] = self.memory.shared
+        if self._serve(min(ready, cython.cast(uint64_t, _GROUP_MAX))):
+            return True
         store_seq_cst(cython.address(shared.matcher_done), 1)
         doorbell_ring(cython.address(shared.journal_bell))
         doorbell_ring(cython.address(shared.gateway_bell))
+        return False
 
     @cython.cfunc
     @cython.nogil

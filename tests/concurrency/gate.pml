@@ -4,7 +4,7 @@
  *     -----------------                  ----------------
  *     matcher: records = n, ring         MatchingThread._record: ring_publish(journal), doorbell_ring(journal_bell)
  *     matcher: heads = n, ring           MatchingThread._publish_events: ring_publish(events), doorbell_ring(gateway_bell)
- *     matcher: matcher_done, ring        end of MatchingThread._run
+ *     matcher: matcher_done, ring        end of MatchingThread._serve_group
  *     journal: take, sync, durable       JournalThread._wait, _commit, _sync: store_seq_cst(durable_seq), doorbell_ring
  *     gateway: turn                      Outbound.turn: a head leaves when its sequence is at most durable_seq
  *     gateway: has_work                  Outbound.has_work: ring_ready_now, then the gate
