@@ -56,6 +56,7 @@ COMPILED = [
     "bourse/daemon/gateway.py",
     "bourse/bench/client.py",
     "bourse/bench/engine_loops.py",
+    "bourse/bench/journal_loops.py",
 ]
 if missing := [path for path in COMPILED if not Path(path).exists()]:
     refuse(f"{missing[0]} is listed in setup.py and is not there.")
