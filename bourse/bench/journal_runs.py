@@ -36,14 +36,20 @@ RING_SLOTS = 1 << 16
 COMMIT_MAX = 1 << 14
 """Records of one commit: more than a write buffer of 1 MiB holds would be two batches."""
 
-ROUNDS = 3
+ONE_BY_ONE_MAX = 5_000
+"""Records that are committed one by one, for the speedup; half a second of a slow disk."""
+
+POLL = PollMode.BUSY
+"""Of the journal thread."""
+
+ROUNDS = 5
 """Rounds of `journal` against dd; the fastest of each counts."""
 
 
 class Journal:
     """A log with its thread, and what feeds it; `records` counts what must be in the log."""
 
-    def __init__(self, directory: Path, size_bytes: int, poll: PollMode) -> None:
+    def __init__(self, directory: Path, size_bytes: int) -> None:
         config = DaemonConfig(data=str(directory), wal_preallocate_bytes=size_bytes)
         self._store = open_store(config)
         assert self._store.writer is not None
@@ -59,7 +65,7 @@ class Journal:
             self._store.segment_fd,
             self._store.segment_bytes,
             Durability.FSYNC,
-            poll,
+            POLL,
             10,
         )
         self._thread = threading.Thread(target=journal.run, name="journal")
@@ -68,7 +74,12 @@ class Journal:
     def append(self, count: int, together: bool = True) -> int:
         """Append records; nanoseconds until the last one is durable."""
         self.records += count
-        return self.feeder.append(count, together)
+        try:
+            return self.feeder.append(count, together)
+        except OSError as error:
+            raise JournalError(
+                f"the disk failed under the benchmark: {error.strerror}; nothing is measured"
+            ) from error
 
     def start(self) -> None:
         """Start the journal thread."""
@@ -93,9 +104,9 @@ def scratch(data: Path | None) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def running_journal(directory: Path, size_bytes: int, poll: PollMode) -> Iterator[Journal]:
+def running_journal(directory: Path, size_bytes: int) -> Iterator[Journal]:
     """Run a journal on a new log."""
-    journal = Journal(directory, size_bytes, poll)
+    journal = Journal(directory, size_bytes)
     journal.start()
     try:
         yield journal
@@ -111,7 +122,7 @@ def log_check(directory: Path, records: int) -> Check:
         for path in storage.list_segments(directory):
             for record in segment.records(path):
                 found += 1
-                client_order_id = int.from_bytes(record.command[24:32], "little")
+                client_order_id = int.from_bytes(record.command[16:24], "little")
                 if record.wal_seq != found or client_order_id != found:
                     detail = f"; record {found} has number {record.wal_seq}"
                     break
@@ -120,7 +131,7 @@ def log_check(directory: Path, records: int) -> Check:
     return Check("log_complete", found == records and not detail, f"{found} of {records}{detail}")
 
 
-def commit(count: int, pairs: int, poll: PollMode = PollMode.BUSY, data: Path | None = None) -> Result:
+def commit(count: int, samples: int, data: Path | None) -> Result:
     """Time a batch of records and one fdatasync against a single record, and against one by one.
 
     `ns_per_op` is nanoseconds a batch (the median); `speedup` is that of one fdatasync for all
@@ -128,30 +139,29 @@ def commit(count: int, pairs: int, poll: PollMode = PollMode.BUSY, data: Path | 
 
     Args:
         count: records of a batch.
-        pairs: how many batches and single commits, in turn.
-        poll: of the journal thread.
+        samples: pairs of a batch and a single commit, in turn.
         data: where the temporary directory is made.
 
     Raises:
         UsageError: a number is out of range.
-        OSError: the disk failed.
+        JournalError: the disk failed.
     """
     if not 1 <= count <= COMMIT_MAX:
         raise UsageError(f"--n {count} is not allowed; it must be 1 to {COMMIT_MAX}")
-    if not 1 <= pairs <= 100_000:
-        raise UsageError(f"--samples {pairs} is not allowed; it must be 1 to 100000")
+    if not 1 <= samples <= 100_000:
+        raise UsageError(f"--samples {samples} is not allowed; it must be 1 to 100000")
     load_average = results.load_average()
-    one_by_one = max(1, min(pairs, 5_000 // count))
+    one_by_one = max(1, min(samples, ONE_BY_ONE_MAX // count))
     with scratch(data) as directory:
         log = directory / "data"
         started = time.perf_counter()
         batches: list[int] = []
         singles: list[int] = []
         series: list[int] = []
-        with SyncTimer(directory) as disk, running_journal(log, 64 << 20, poll) as journal:
+        with SyncTimer(directory) as disk, running_journal(log, 64 << 20) as journal:
             journal.append(count)
             journal.append(1)
-            for number in range(pairs):
+            for number in range(samples):
                 # In turns, and each first as often: disks of virtual machines have moods.
                 for batch in (number % 2 == 0, number % 2 == 1):
                     (batches if batch else singles).append(journal.append(count if batch else 1))
@@ -168,8 +178,8 @@ def commit(count: int, pairs: int, poll: PollMode = PollMode.BUSY, data: Path | 
             workload=f"commit-{count}",
             boundary="journal",
             policy=Durability.FSYNC.label,
-            poll=poll.label,
-            samples=pairs,
+            poll=POLL.label,
+            samples=samples,
             seconds=round(seconds, 6),
             latency_ns=percentiles(batches),
             rate_per_s=round(count * 1e9 / batch_ns),
@@ -190,12 +200,12 @@ def commit(count: int, pairs: int, poll: PollMode = PollMode.BUSY, data: Path | 
     return result
 
 
-def journal(samples: int, poll: PollMode = PollMode.BUSY, data: Path | None = None) -> Result:
+def journal(samples: int, data: Path | None) -> Result:
     """Stream records to the disk as fast as it takes them, beside dd with as many bytes.
 
     Raises:
         UsageError: the number is out of range.
-        OSError: the disk failed.
+        JournalError: the disk failed.
     """
     if not 1 <= samples <= 50_000_000:
         raise UsageError(f"--samples {samples} is not allowed; it must be 1 to 50000000")
@@ -209,7 +219,7 @@ def journal(samples: int, poll: PollMode = PollMode.BUSY, data: Path | None = No
     with scratch(data) as directory:
         for number in range(ROUNDS):
             log = directory / f"data-{number}"
-            with running_journal(log, size_bytes, poll) as feed:
+            with running_journal(log, size_bytes) as feed:
                 spent_ns.append(feed.append(samples))
                 written_bytes, batch_count = feed.feeder.written
                 batches.append(samples / batch_count)
@@ -221,7 +231,7 @@ def journal(samples: int, poll: PollMode = PollMode.BUSY, data: Path | None = No
             workload="journal",
             boundary="journal",
             policy=Durability.FSYNC.label,
-            poll=poll.label,
+            poll=POLL.label,
             samples=samples,
             seconds=round(best_ns / 1e9, 6),
             rate_per_s=round(samples * 1e9 / best_ns),
@@ -254,7 +264,8 @@ def _dd(directory: Path, size_bytes: int) -> int:
     source = directory / "dd-source"
     source.write_bytes(b"\x5a" * (mebibytes << 20))
     command = ["dd", f"if={source}", f"of={path}", "bs=1M", "oflag=dsync", "conv=notrunc"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, env={"LC_ALL": "C", "PATH": "/usr/bin:/bin"})
+    language = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=language)
     path.unlink()
     source.unlink()
     # "... bytes (176 MB, 168 MiB) copied, 0.34 s, 518 MB/s"

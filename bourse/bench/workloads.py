@@ -157,6 +157,14 @@ CLIENT = (
 )
 """Flags of every workload that measures a daemon."""
 
+DATA = Flag(
+    name="data",
+    flag="--data",
+    kind=Path,
+    metavar="DIR",
+    help="Where the temporary directory is made. Default: a place on a disk.",
+)
+
 ENGINE_SAMPLES = "Operations of each of five runs."
 
 WORKLOADS = (
@@ -252,6 +260,56 @@ WORKLOADS = (
         text="A fifth are cancels; prices are within 50 ticks of a walking mid; the book keeps its "
         "depth.",
         example="mixed --resting 40000",
+    ),
+    Workload(
+        name="commit",
+        line="N records and one fdatasync, against one record.",
+        boundary="journal",
+        function="bourse.bench.journal_runs:commit",
+        flags=(
+            Flag(
+                name="count",
+                flag="--n",
+                kind=int,
+                metavar="N",
+                help="Records of a batch.",
+                default=256,
+            ),
+            samples(200, "Pairs of a batch and a single commit."),
+            DATA,
+        ),
+        cases=tuple(
+            Case(
+                name=f"commit-{count}",
+                flags={"count": count},
+                quick={"samples": 50},
+                full={"samples": 1000},
+                must=Bound("parameters.batch_to_single", 2.5) if count == 256 else None,
+                unit="a batch",
+            )
+            for count in (1, 8, 64, 256)
+        ),
+        text="Through the daemon's own journal thread. `speedup` is one fdatasync for all records "
+        "over one for each.",
+        example="commit --n 256",
+    ),
+    Workload(
+        name="journal",
+        line="Records to durable at full speed, beside dd.",
+        boundary="journal",
+        function="bourse.bench.journal_runs:journal",
+        flags=(samples(2_000_000, "Records of each of five rounds."), DATA),
+        cases=(
+            Case(
+                name="journal",
+                quick={"samples": 1_000_000},
+                full={"samples": 5_000_000},
+                must=Bound("rate_per_s", 1_000_000, at_least=True),
+                unit="records",
+            ),
+        ),
+        text="dd writes as many bytes, 1 MiB at a time, each durable, in turns.",
+        example="journal",
     ),
     Workload(
         name="rtt",
