@@ -312,6 +312,83 @@ WORKLOADS = (
         example="journal",
     ),
     Workload(
+        name="recovery",
+        line="A daemon's start: replay of N records, a snapshot.",
+        boundary="journal",
+        function="bourse.bench.recovery_run:measure",
+        flags=(
+            samples(10_000_000, "Records of the log that is replayed."),
+            Flag(
+                name="resting",
+                flag="--resting",
+                kind=int,
+                metavar="N",
+                help="Orders in the snapshot.",
+                default=1_000_000,
+            ),
+            DATA,
+        ),
+        cases=(
+            Case(
+                name="recovery",
+                quick={"samples": 1_000_000, "resting": 100_000},
+                full={"samples": 10_000_000, "resting": 1_000_000},
+                unit="a record",
+            ),
+        ),
+        text="From the start of the process until it accepts, on a warm cache. The full size takes "
+        "a gigabyte of disk for a minute.",
+        example="recovery",
+    ),
+    Workload(
+        name="snapshot-stall",
+        line="How long matching stands still for a snapshot.",
+        boundary="client",
+        function="bourse.bench.snapshot_stall:measure",
+        flags=(
+            Flag(
+                name="resting",
+                flag="--resting",
+                kind=int,
+                metavar="N",
+                help="Orders in the book.",
+                default=100_000,
+            ),
+            Flag(
+                name="rate",
+                flag="--rate",
+                kind=int,
+                metavar="R",
+                help="Orders a second that flow meanwhile.",
+                default=100_000,
+            ),
+            Flag(
+                name="durability",
+                flag="--durability",
+                kind=str,
+                metavar="async|fsync",
+                help="Policy of the daemon.",
+                default="fsync",
+            ),
+            DATA,
+        ),
+        cases=(
+            Case(
+                name="snapshot-stall-100000",
+                flags={"resting": 100_000},
+                must=Bound("parameters.pause_ns_max", 2_000_000),
+                unit="pause",
+            ),
+            Case(
+                name="snapshot-stall-1000000",
+                flags={"resting": 1_000_000},
+                must=Bound("parameters.pause_ns_max", 15_000_000),
+                unit="pause",
+            ),
+        ),
+        example="snapshot-stall --resting 1000000",
+    ),
+    Workload(
         name="rtt",
         line="A Buy that fills at once, from send to Done.",
         boundary="client",
