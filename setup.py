@@ -56,6 +56,8 @@ COMPILED = [
     "bourse/daemon/gateway.py",
     "bourse/bench/client.py",
     "bourse/bench/engine_loops.py",
+    "bourse/bench/league_flow.py",
+    "bourse/bench/league_loops.py",
     "bourse/bench/journal_loops.py",
 ]
 if missing := [path for path in COMPILED if not Path(path).exists()]:

@@ -262,6 +262,57 @@ WORKLOADS = (
         example="mixed --resting 40000",
     ),
     Workload(
+        name="mixed-league",
+        line="95 % of orders cancelled; reports to a 2nd thread.",
+        boundary="reported",
+        function="bourse.bench.league:run",
+        flags=(
+            Flag(
+                name="size",
+                flag="--shape",
+                kind=str,
+                metavar="small|middle|large",
+                help="240, 3,200 or 42,000 orders on 60, 300 or 1,400 levels. Default: all.",
+            ),
+            Flag(
+                name="resting",
+                flag="--resting",
+                kind=int,
+                metavar="N",
+                help="Resting orders of another shape.",
+            ),
+            Flag(
+                name="levels",
+                flag="--levels",
+                kind=int,
+                metavar="N",
+                help="Levels to go with --resting. Default: 25 orders on each.",
+            ),
+            Flag(
+                name="mid",
+                flag="--mid",
+                kind=str,
+                metavar="static|normal|swing",
+                help="How the mid moves. Default: each way in turn.",
+            ),
+            samples(2_000_000, "Messages of each of five runs of a shape."),
+            SEED,
+        ),
+        cases=(
+            Case(
+                name="mixed-league",
+                quick={"samples": 200_000},
+                full={"samples": 2_000_000},
+                must=Bound("rate_per_s", 6_000_000, at_least=True),
+                unit="a message of the slowest shape",
+            ),
+        ),
+        text="New, cancel and replace messages, made beforehand from the seed; the engine's thread "
+        "hands every event to a second thread, which reads and checks it. The figure is the "
+        "slowest shape's; parameters.shapes has them all.",
+        example="mixed-league --shape large --mid swing",
+    ),
+    Workload(
         name="commit",
         line="N records and one fdatasync, against one record.",
         boundary="journal",
