@@ -34,6 +34,7 @@ from setuptools import Extension, setup  # noqa: E402
 
 # The compiled modules, in the order of the data's way through them.
 COMPILED = [
+    "bourse/core/killpoint.py",
     "bourse/core/ring.py",
     "bourse/core/engine.py",
     "bourse/core/agreement.py",

@@ -23,6 +23,7 @@ from typing import Any
 
 import cython
 from cython.cimports.bourse.core.atomics import load_relaxed, load_seq_cst, yield_cpu
+from cython.cimports.bourse.core.killpoint import FRAME_READ, IN_RING, passing
 from cython.cimports.bourse.core.parking import doorbell_arm, doorbell_disarm, doorbell_ring
 from cython.cimports.bourse.core.records import Command
 from cython.cimports.bourse.core.ring import Ring, RingMemory, ring_publish, ring_room, ring_slot
@@ -370,6 +371,7 @@ class Gateway:
         self.command_next = next_position
         ring_publish(self.commands.ring, next_position)
         doorbell_ring(cython.address(self.memory.shared.matcher_bell))
+        passing(IN_RING)
 
     @cython.cfunc
     def _decode(
@@ -396,7 +398,9 @@ class Gateway:
                 break
             command.instrument_id = _INSTRUMENT
             command.session_id = session.session_id
-            command.received_ns = session.active_ns
+            # Not the session's: what was stalled comes after what others sent meanwhile.
+            command.received_ns = self.last_wall_ns
+            passing(FRAME_READ)
             used += taken
             next_position += 1
             room -= 1
@@ -404,7 +408,7 @@ class Gateway:
                 self._publish(next_position)
         if next_position != first:
             # Stamped before the matcher can see the last of them: waking it belongs to `dequeued`.
-            self.stages.note_read(first, next_position - first, received_ns, session.active_ns)
+            self.stages.note_read(first, next_position - first, received_ns, self.last_wall_ns)
             if next_position != self.command_next:
                 self._publish(next_position)
             session.commands += next_position - first

@@ -24,6 +24,13 @@ from cython.cimports.bourse.core.atomics import (
     yield_cpu,
 )
 from cython.cimports.bourse.core.histogram import Histogram
+from cython.cimports.bourse.core.killpoint import (
+    AFTER_SYNC_BEFORE_ACK,
+    AFTER_WRITE,
+    BEFORE_SYNC,
+    BEFORE_WRITE,
+    passing,
+)
 from cython.cimports.bourse.core.parking import (
     doorbell_arm,
     doorbell_disarm,
@@ -326,7 +333,11 @@ class JournalThread:
             write.offset_bytes + write.length_bytes
         ):
             return False
-        return self._write_all(write.data, write.length_bytes, write.offset_bytes)
+        passing(BEFORE_WRITE)
+        if not self._write_all(write.data, write.length_bytes, write.offset_bytes):
+            return False
+        passing(AFTER_WRITE)
+        return True
 
     @cython.cfunc
     @cython.nogil
@@ -372,8 +383,10 @@ class JournalThread:
         shared: cython.pointer[Shared] = self.memory.shared
         started_ns: int64_t = mono_ns()
         ended_ns: int64_t
+        passing(BEFORE_SYNC)
         if fdatasync(self.fd) != 0:
             return self._fail(errno)
+        passing(AFTER_SYNC_BEFORE_ACK)
         ended_ns = mono_ns()
         self.last_sync_ns = ended_ns
         if ended_ns - self.rotated_ns > _WINDOW_NS:

@@ -29,6 +29,7 @@ import msgspec
 import uvloop
 
 from bourse.config import Banner, DaemonConfig, prepare_admin_dir
+from bourse.core import killpoint
 from bourse.daemon.admin_server import AdminServer, bind_admin_socket
 from bourse.daemon.clock import wall_ns
 from bourse.daemon.logs import open_log
@@ -62,6 +63,7 @@ def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
         BourseError: the daemon cannot start; nothing was changed.
     """
     log = open_log(config.log_file)
+    _arm_kill_point(log)
     most = _allow_descriptors(config.connections_max, log)
     config = msgspec.structs.replace(config, connections_max=most)
     listener = _bind(config.listen_address)
@@ -77,6 +79,23 @@ def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
             store.close()
     finally:
         listener.close()
+
+
+def _arm_kill_point(log: logging.Logger) -> None:
+    """Arm what a test has asked for in the environment.
+
+    Raises:
+        UsageError: there is no such point.
+    """
+    text = os.environ.get(killpoint.VARIABLE, "")
+    try:
+        killpoint.arm(text)
+    except ValueError as error:
+        raise UsageError(
+            f"{killpoint.VARIABLE}: {error}; see bourse doctor --kill-points"
+        ) from error
+    if text:
+        log.warning("this daemon will kill itself at the kill point %s", text)
 
 
 def _allow_descriptors(connections_max: int, log: logging.Logger) -> int:

@@ -22,6 +22,7 @@ from cython.cimports.bourse.core.atomics import (
     yield_cpu,
 )
 from cython.cimports.bourse.core.engine import Engine
+from cython.cimports.bourse.core.killpoint import MATCHED, RECORDED, passing
 from cython.cimports.bourse.core.parking import (
     doorbell_arm,
     doorbell_disarm,
@@ -266,6 +267,7 @@ class MatchingThread:
                 else:
                     heads[head_count] = start
                     head_count += 1
+                passing(MATCHED)
                 if command.kind == _SNAPSHOT_MARK:
                     self._copy_image()
             elif command.kind == _DEPTH:
@@ -328,6 +330,7 @@ class MatchingThread:
             self.journal_next = next_position
             ring_publish(journal, next_position)
             doorbell_ring(cython.address(self.memory.shared.journal_bell))
+            passing(RECORDED)
         return count
 
     @cython.cfunc

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.bourse.core.atomics import load_relaxed, load_seq_cst
+from cython.cimports.bourse.core.killpoint import AFTER_ACK, MID_FAN_OUT, passing
 from cython.cimports.bourse.core.records import Event
 from cython.cimports.bourse.core.ring import (
     Ring,
@@ -321,11 +322,16 @@ class Outbound:
         session: Session
         encoded_ns: int64_t = mono_ns()
         waiting: uint64_t
+        left: cython.Py_ssize_t = len(self.dirty)
         if self.dirty:
             for session in self.dirty:
                 session.dirty = False
                 waiting = session.send()
                 if waiting > self.max_bytes:
                     self.cut(session, f"{waiting} bytes wait for it (outbound_max_bytes)")
+                left -= 1
+                if left:
+                    passing(MID_FAN_OUT)
             self.dirty.clear()
+            passing(AFTER_ACK)
         self.stages.end_turn(encoded_ns)

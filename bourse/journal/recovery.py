@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bourse.core.engine import Engine
+from bourse.core.killpoint import passed
 from bourse.errors import JournalError
 from bourse.journal import format as layout
 from bourse.journal import reader, segment, snapshot, storage
@@ -130,9 +131,11 @@ def recover(
     for _ in range(READS_MAX):
         with segment.open_log(paths) as log:
             recovered, tail = _read(data_dir, log, make_engine, progress)
+            passed("recovery_read")
             try:
                 if not dry_run:
                     _confirm_durable(log, tail)
+                    passed("recovery_confirmed")
             except _EndChangedError:
                 continue
         if not dry_run:
@@ -298,4 +301,5 @@ def _repair(recovered: Recovered, tail: Tail, preallocate_bytes: int) -> None:
         )
     storage.remove_unfinished(recovered.segment_path.parent)
     storage.remove_unfinished(recovered.data_dir / storage.SNAPSHOT_DIRECTORY)
+    passed("recovery_cleared")
     recovered.was_written = True

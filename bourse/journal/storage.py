@@ -20,6 +20,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from bourse.core.killpoint import passed
 from bourse.errors import JournalError, OwnershipError, UsageError
 
 LOCK_NAME = "lock"
@@ -32,6 +33,9 @@ FILE_MODE = 0o600
 
 ZEROS = bytes(1 << 20)
 """What preallocation writes, a mebibyte at a time."""
+
+_KINDS = {".snap": "snapshot", ".log": "segment", ".torn": "torn"}
+"""What the kill points call the files that create_file makes."""
 
 _SEGMENT_NAME = re.compile(r"wal-(\d{8,})\.log")
 _SNAPSHOT_NAME = re.compile(r"snapshot-(\d{20})\.snap")
@@ -237,6 +241,12 @@ def write_zeros(fd: int, start_bytes: int, end_bytes: int) -> None:
         start_bytes += length_bytes
 
 
+def _passed(path: Path, step: str) -> None:
+    """Pass a kill point on a file's way to its final name."""
+    if kind := _KINDS.get(path.suffix):
+        passed(f"{kind}_{step}")
+
+
 def create_file(path: Path, chunks: Iterable[bytes | memoryview], size_bytes: int = 0) -> None:
     """Make a file whole and durable under its name, or not at all.
 
@@ -252,13 +262,16 @@ def create_file(path: Path, chunks: Iterable[bytes | memoryview], size_bytes: in
     with explained("write", path):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(new, flags, FILE_MODE)
+        _passed(path, "created")
         try:
             offset_bytes = 0
             for chunk in chunks:
                 write_all(fd, chunk, offset_bytes)
                 offset_bytes += len(chunk)
             write_zeros(fd, offset_bytes, size_bytes)
+            _passed(path, "written")
             os.fsync(fd)
+            _passed(path, "synced")
         except BaseException:
             with contextlib.suppress(OSError):
                 new.unlink()
@@ -266,7 +279,9 @@ def create_file(path: Path, chunks: Iterable[bytes | memoryview], size_bytes: in
         finally:
             os.close(fd)
         new.rename(path)
+        _passed(path, "renamed")
         sync_directory(path.parent)
+        _passed(path, "durable")
 
 
 def remove_unfinished(directory: Path) -> None:
@@ -299,9 +314,12 @@ def cut_tail(path: Path, offset_bytes: int, torn_bytes: int, size_bytes: int) ->
         create_file(saved, [tail])
         with explained("cut the torn tail of", path):
             os.ftruncate(segment.fd, offset_bytes)
+            passed("tail_truncated")
             write_zeros(segment.fd, offset_bytes, size_bytes)
+            passed("tail_zeroed")
             os.fsync(segment.fd)
             sync_directory(path.parent)
+            passed("tail_durable")
     return saved
 
 
