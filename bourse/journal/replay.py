@@ -102,8 +102,9 @@ def replay(
             last_wal_seq=engine.wal_seq,
             events=engine.event_seq,
             resting_orders=engine.live_order_count,
-            best_bid=engine.best_bid(),
-            best_ask=engine.best_ask(),
+            # Killed right after it was made, a log does not even define the instrument.
+            best_bid=engine.best_bid() if engine.instruments() else None,
+            best_ask=engine.best_ask() if engine.instruments() else None,
             state_digest=engine.state_digest,
             event_digest=engine.event_digest,
             bytes_read=sum(one.file.size_bytes() for one in log.segments[:-1]) + tail.offset_bytes,

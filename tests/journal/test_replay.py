@@ -12,6 +12,7 @@ from bourse.errors import CorruptError, JournalError, UsageError
 from bourse.journal import format as layout
 from bourse.journal import snapshot, storage
 from bourse.journal.apply import EVENTS_MAX
+from bourse.journal.recovery import recover
 from bourse.journal.replay import replay
 from bourse.journal.storage import DataLock
 from bourse.journal.writer import JournalWriter
@@ -183,6 +184,15 @@ def test_starts_from_the_oldest_snapshot_if_earlier_segments_are_gone(tmp_path):
     part.snapshot_path.unlink()
     with pytest.raises(JournalError, match="no valid snapshot"):
         replay(tmp_path)
+
+
+def test_an_empty_log_is_replayed_to_an_empty_book(tmp_path):
+    """What a crash between the first segment and the first record leaves."""
+    recover(tmp_path, preallocate_bytes=4096)
+
+    result = replay(tmp_path)
+
+    assert (result.last_wal_seq, result.best_bid, result.best_ask) == (0, None, None)
 
 
 def test_what_is_no_log_is_one_sentence(tmp_path):
