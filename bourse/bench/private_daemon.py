@@ -10,9 +10,9 @@ from pathlib import Path
 from types import TracebackType
 
 from bourse.admin.launch import DaemonProcess
-from bourse.bench.results import is_memory_filesystem
 from bourse.domain import Durability, PollMode
 from bourse.errors import UsageError
+from bourse.journal.filesystem import is_memory_filesystem
 
 
 def scratch_parent(durability: Durability, wanted: Path | None) -> Path:

@@ -21,13 +21,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bourse import __version__
+from bourse.journal.filesystem import MEMORY_FILESYSTEMS, filesystem_of
 
 SCHEMA = 1
 
 QUIET_LOAD_AVERAGE = 0.3
 """Above this the machine is busy with something else, and a figure is not worth publishing."""
-
-_TMPFS = ("tmpfs", "ramfs", "devtmpfs")
 
 
 class Percentiles(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -156,27 +155,9 @@ def machine_warnings(found: Environment) -> list[str]:
             f"the load average was {found.load_average} before the start; "
             f"a quiet machine is under {QUIET_LOAD_AVERAGE}"
         )
-    if found.filesystem in _TMPFS:
+    if found.filesystem in MEMORY_FILESYSTEMS:
         warnings.append(f"the data directory is on {found.filesystem}: nothing reaches a disk")
     return warnings
-
-
-def filesystem_of(directory: Path) -> str:
-    """Return the type of the filesystem that holds a directory, such as ext4."""
-    resolved = directory.resolve()
-    best = ("", "")
-    for line in Path("/proc/self/mountinfo").read_text().splitlines():
-        fields, _, rest = line.partition(" - ")
-        mount = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields.split()[4])
-        # Later lines cover earlier ones with the same mount point.
-        if resolved.is_relative_to(mount) and len(mount) >= len(best[0]):
-            best = (mount, rest.split()[0])
-    return best[1]
-
-
-def is_memory_filesystem(directory: Path) -> bool:
-    """Return whether a directory is on a filesystem that keeps nothing on a disk."""
-    return filesystem_of(directory) in _TMPFS
 
 
 def _cpu_model() -> str:

@@ -44,6 +44,7 @@ COMMANDS = {
     "snapshot": "bourse.cli.journal:snapshot_app",
     "replay": "bourse.cli.journal:replay_app",
     "bench": "bourse.cli.bench",
+    "doctor": "bourse.cli.doctor",
 }
 
 

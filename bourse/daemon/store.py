@@ -17,6 +17,7 @@ from bourse.domain import INSTRUMENT_ID, Durability
 from bourse.errors import UsageError
 from bourse.journal import format as layout
 from bourse.journal import recovery, storage
+from bourse.journal.filesystem import MEMORY_FILESYSTEMS, filesystem_of
 
 if TYPE_CHECKING:
     from bourse.config import DaemonConfig
@@ -88,6 +89,7 @@ def open_store(config: DaemonConfig) -> Store:
     report = recovered.report.splitlines()
     if not recovered.is_new:
         report.append(f"recovered in {seconds:.3f} s")
+    report += _policy_warnings(config)
     symbol = _logged_symbol(recovered.engine) or config.symbol
     if symbol != config.symbol:
         report.append(f"the log's instrument is {symbol}; symbol = {config.symbol!r} is not used")
@@ -105,6 +107,18 @@ def open_store(config: DaemonConfig) -> Store:
         recovered_wal_seq=recovered.last_wal_seq,
         symbol=symbol,
     )
+
+
+def _policy_warnings(config: DaemonConfig) -> list[str]:
+    """Say it loudly when the directory cannot keep what the policy promises."""
+    kind = filesystem_of(config.data_dir)
+    if kind not in MEMORY_FILESYSTEMS:
+        return []
+    return [
+        f"WARNING: {config.data_dir} is on {kind}, which is memory: policy "
+        f"{config.durability.label} survives kill -9 there, but no power loss and no reboot; "
+        "choose a directory on a disk with --data"
+    ]
 
 
 def _logged_symbol(engine: Engine) -> str:

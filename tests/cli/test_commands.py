@@ -18,6 +18,7 @@ import pytest
 
 from bourse.admin import messages
 from bourse.cli import COMMANDS, run
+from bourse.core.killpoint import POINTS
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = [sys.executable, "-m", "bourse", "watch"]
@@ -105,6 +106,7 @@ def test_the_list_of_commands_is_that_of_the_tree(capfd: pytest.CaptureFixture[s
     "path",
     [
         *("demo", "tui", "buy", "sell", "cancel", "book", "watch", "snapshot", "replay"),
+        "doctor",
         *("daemon start", "daemon stop", "daemon status", "bench rtt", "bench burst", "bench walk"),
     ],
 )
@@ -158,6 +160,29 @@ def test_help_of_the_installed_command_comes_fast() -> None:
 
     assert result.returncode == 0
     assert "Usage: bourse" in result.stdout
+
+
+def test_doctor_lists_the_kill_points(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--kill-points"]) == 0
+
+    listed = [line.split()[0] for line in capfd.readouterr().out.splitlines()]
+    assert listed == list(POINTS)
+
+
+def test_doctor_says_what_is_wrong_with_a_directory(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run(["doctor", "--data", str(tmp_path / "new"), "--json"])
+    found = {entry["name"]: entry for entry in json.loads(capfd.readouterr().out)}
+    assert found["compiled"]["advice"] == ""
+    assert "not made yet" in found["data"]["value"]
+    assert found["holds"]["value"] == "no log"
+
+    code = run(["doctor", "--data", "/dev/shm"])
+
+    text = capfd.readouterr().out
+    assert code == 1
+    assert "filesystem: it is memory" in text
 
 
 def test_version_and_no_command(capfd: pytest.CaptureFixture[str]) -> None:

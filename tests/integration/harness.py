@@ -29,10 +29,10 @@ from typing import Any, Self
 
 from bourse.admin.client import BlockingClient
 from bourse.admin.client import call as admin_call
-from bourse.bench.results import is_memory_filesystem
 from bourse.core.records import Command, Event, unpack_events
 from bourse.domain import CommandKind, EventKind, OrderType, Reason, Side
 from bourse.journal import segment, storage
+from bourse.journal.filesystem import is_memory_filesystem
 from bourse.journal.replay import ReplayResult, replay
 from bourse.protocol.messages import Accepted, Cancel, Done, Execution, FrameReader, NewOrder, Trade
 
