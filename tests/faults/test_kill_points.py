@@ -1,0 +1,163 @@
+"""kill -9 of the real daemon at each named point (rows C1, C5, S1, S4 of docs/durability.md)."""
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from bourse.core import killpoint
+from bourse.core.killpoint import POINTS
+from bourse.errors import BourseError
+from tests.faults.story import KILLED, Story, tear_tail
+from tests.integration.harness import ROUNDS, Daemon
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# How often a point has been passed by the time of the kill: a command each, a batch or turn each.
+TRADING = {
+    "frame_read": (5, 400),
+    "in_ring": (3, 60),
+    "recorded": (5, 60),
+    "matched": (5, 400),
+    "before_write": (5, 40),
+    "after_write": (5, 40),
+    "before_sync": (5, 40),
+    "after_sync_before_ack": (5, 40),
+    "mid_fan_out": (1, 20),
+    "after_ack": (2, 40),
+}
+LOGGED_UNSEEN = ("after_write", "before_sync", "after_sync_before_ack")
+"""Points where a batch is in the log whose clients cannot know of it."""
+SNAPSHOT = [name for name in POINTS if name.startswith("snapshot_")]
+SEGMENT = [name for name in POINTS if name.startswith("segment_")]
+RECOVERY = [name for name in POINTS if name.startswith(("recovery_", "tail_", "torn_"))]
+
+
+def at(point: str, count: int = 1) -> dict[str, str]:
+    return {killpoint.VARIABLE: f"{point}:{count}"}
+
+
+def test_every_point_is_killed_at_here() -> None:
+    assert {*TRADING, *SNAPSHOT, *SEGMENT, *RECOVERY} == set(POINTS)
+
+
+@pytest.mark.parametrize("durability", ["fsync", "async"])
+def test_a_kill_at_each_point_of_a_commands_way_loses_and_repeats_nothing(
+    new_daemon: Callable[..., Daemon], durability: str
+) -> None:
+    story = Story(new_daemon(durability=durability, poll="adaptive"), seed=21)
+    rounds = ROUNDS if durability == "fsync" else max(1, ROUNDS // 5)
+    points = list(TRADING) if durability == "fsync" or ROUNDS > 1 else ["after_write", "matched"]
+    for point in points * rounds:
+        story.daemon.environment = at(point, story.random.randint(*TRADING[point]))
+
+        assert story.live() == KILLED, point
+
+        if durability == "fsync" and point in LOGGED_UNSEEN:
+            assert story.owed_unseen > 0, point
+    assert story.acknowledged_bytes > 0
+    story.end()
+
+
+@pytest.mark.parametrize("keeps_older", [False, True])
+def test_a_kill_at_each_step_of_a_snapshot_leaves_the_old_or_the_new_one(
+    new_daemon: Callable[..., Daemon], keeps_older: bool
+) -> None:
+    story = Story(new_daemon(poll="adaptive"), seed=22)
+    daemon = story.daemon
+    if keeps_older:
+        daemon.start().call("snapshot")
+        daemon.kill()
+        story.compare({})
+    for point in SNAPSHOT * ROUNDS if keeps_older or ROUNDS > 1 else SNAPSHOT[3:4]:
+        daemon.environment = at(point)
+        taker = threading.Thread(target=ask_for_a_snapshot, args=(daemon,))
+
+        def during(taker: threading.Thread = taker) -> None:
+            if taker.ident is None:
+                taker.start()
+
+        assert story.live(during=during) == KILLED, point
+        taker.join()
+        # The replay compares its digests with those of each snapshot on the way: none is half.
+        assert story.log is not None
+        assert story.log.result.snapshots_skipped == ()
+        assert not keeps_older or story.log.result.snapshots_compared > 0
+    story.end()
+    assert not list((daemon.data_dir / "snapshots").glob("*.new"))
+
+
+def ask_for_a_snapshot(daemon: Daemon) -> None:
+    with contextlib.suppress(BourseError):
+        daemon.call("snapshot")
+
+
+@pytest.mark.parametrize("point", SEGMENT if ROUNDS > 1 else SEGMENT[1:4:2])
+def test_a_kill_while_the_first_segment_is_made_leaves_a_directory_that_starts(
+    new_daemon: Callable[..., Daemon], point: str
+) -> None:
+    story = Story(new_daemon(), seed=23)
+    story.daemon.environment = at(point)
+
+    assert story.live() == KILLED
+
+    story.end()
+
+
+def test_a_kill_at_each_step_of_a_recovery_is_harmless(new_daemon: Callable[..., Daemon]) -> None:
+    """One directory, killed again and again as it recovers from a torn tail: rows C5 and W1."""
+    story = Story(new_daemon(), seed=24)
+    daemon = story.daemon
+    daemon.environment = at("after_write", 20)
+    assert story.live() == KILLED
+    daemon.environment = at("after_ack", 5)
+    for point in RECOVERY * ROUNDS:
+        tear_tail(daemon.data_dir, story.random)
+        daemon.environment = at(point)
+
+        assert story.live() == KILLED, point
+
+    # Every recovery but the last was cut short; this one is not, and sees a torn tail for the last
+    # time.
+    tear_tail(daemon.data_dir, story.random)
+    story.end()
+    assert list((daemon.data_dir / "wal").glob("*.torn"))
+    assert not list((daemon.data_dir / "wal").glob("*.new"))
+
+
+def test_points_have_the_numbers_that_compiled_code_knows_them_by() -> None:
+    text = (ROOT / "bourse/core/killpoint.pxd").read_text()
+    listed = re.findall(r"^    ([A-Z_]+)$", text.split("cdef enum")[1].split("cdef int")[0], re.M)
+
+    assert listed[0] == "NOWHERE"
+    assert [name.lower() for name in listed[1:]] == list(POINTS)[: len(listed) - 1]
+
+
+def test_each_point_is_passed_somewhere() -> None:
+    sources = "\n".join(path.read_text() for path in (ROOT / "bourse").rglob("*.py"))
+    for name in POINTS:
+        kind, _, step = name.partition("_")
+        assert (
+            f"passing({name.upper()})" in sources
+            or f'passed("{name}")' in sources
+            or (kind in killpoint.FILE_KINDS and f'_passed(path, "{step}")' in sources)
+        ), name
+
+
+@pytest.mark.parametrize("text", ["nowhere", "frame_read:0", "frame_read:x", "frame_read:-1", ":3"])
+def test_a_point_that_does_not_exist_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="kill point"):
+        killpoint.arm(text)
+
+
+def test_a_daemon_with_an_unknown_point_does_not_start(new_daemon: Callable[..., Daemon]) -> None:
+    daemon = new_daemon()
+    daemon.environment = at("after_lunch")
+
+    assert daemon.spawn().wait() == 2
+
+    assert daemon.log_lines("after_lunch", "bourse doctor --kill-points")
+    assert not daemon.data_dir.exists()
