@@ -7,12 +7,14 @@ import os
 import random
 import socket
 import stat
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bourse.journal.filesystem import is_memory_filesystem
 from tests.integration.harness import Daemon, LogView, Orders, StartError, buy, pump
 
 
@@ -213,6 +215,19 @@ def test_a_log_whose_end_is_cut_off_before_the_last_mark_still_starts_with_what_
     heads = whole.event_bytes.startswith(log.event_bytes[: 64 * 20])
     assert heads
     assert daemon.log_lines("torn tail")
+
+
+@pytest.mark.skipif(not is_memory_filesystem(Path("/dev/shm")), reason="/dev/shm is no tmpfs here")
+@pytest.mark.parametrize("durability", ["fsync", "async"])
+def test_a_data_directory_in_memory_is_called_out(
+    new_daemon: Callable[..., Daemon], durability: str
+) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        daemon = new_daemon(data=Path(place) / "data", durability=durability).start()
+
+        (line,) = daemon.log_lines("WARNING", "tmpfs", durability, "no power loss", "--data")
+        assert line.endswith(next(text for text in daemon.banner["report"] if "WARNING" in text))
+        daemon.kill()
 
 
 def test_policy_memory_refuses_a_directory_with_a_log(new_daemon: Callable[..., Daemon]) -> None:
