@@ -57,6 +57,7 @@ COMPILED = [
     "bourse/daemon/gateway.py",
     "bourse/bench/client.py",
     "bourse/bench/engine_loops.py",
+    "bourse/bench/growth_loops.py",
     "bourse/bench/league_flow.py",
     "bourse/bench/league_loops.py",
     "bourse/bench/journal_loops.py",

@@ -262,6 +262,35 @@ WORKLOADS = (
         example="mixed --resting 40000",
     ),
     Workload(
+        name="growth-tail",
+        line="Every command timed while millions come to rest.",
+        boundary="engine",
+        function="bourse.bench.growth:run",
+        flags=(
+            samples(10_000_000, "Commands of each of three runs, whole millions."),
+            Flag(
+                name="levels",
+                flag="--levels",
+                kind=int,
+                metavar="N",
+                help="Prices that the orders rest at.",
+                default=1000,
+            ),
+        ),
+        cases=(
+            Case(
+                name="growth-tail",
+                quick={"samples": 2_000_000},
+                full={"samples": 10_000_000},
+                must=Bound("parameters.p99_99", 20_000),
+                unit="p99.99",
+            ),
+        ),
+        text="A clock without an engine runs beside it, for as long. What is slow in every run is "
+        "the engine's, the rest is the machine's. Takes 1.2 GB of memory.",
+        example="growth-tail --samples 2000000",
+    ),
+    Workload(
         name="mixed-league",
         line="95 % of orders cancelled; reports to a 2nd thread.",
         boundary="reported",
