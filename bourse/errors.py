@@ -6,6 +6,7 @@ BourseError                     anything that this package raises on purpose
 ├── UnavailableError            no daemon answers, or it went away
 ├── OwnershipError              another daemon owns the data directory, socket or port
 ├── ProtocolError               a peer broke a protocol
+├── RefusedError                the engine refused what a program took for granted (reason)
 ├── AdminError                  the daemon refused an admin request (code, message)
 └── JournalError                the log or a snapshot cannot be used
     └── CorruptError            damage that was durable once: file, offset, sequence, what was found
@@ -14,6 +15,10 @@ BourseError                     anything that this package raises on purpose
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bourse.domain import Reason
 
 
 class BourseError(Exception):
@@ -51,6 +56,14 @@ class ProtocolError(BourseError):
     """A peer broke a protocol."""
 
     exit_code = 5
+
+
+class RefusedError(BourseError):
+    """The engine refused to define an instrument, or to open or end a session."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.sentence)
+        self.reason = reason
 
 
 class AdminError(BourseError):
