@@ -19,7 +19,7 @@ import contextlib
 import random
 import socket
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from types import TracebackType
@@ -485,17 +485,18 @@ class Feed:
             )
         return await self._client.request(method, params, timeout)
 
-    async def set_rates(self, max_hz: dict[str, float]) -> None:
-        """Change topics' rates, now and for every later connection; being lost is no error."""
-        for topic, rate in max_hz.items():
-            wish = self._subscriptions[topic]
-            if wish.max_hz == rate:
+    async def ask(self, wishes: Iterable[SubscribeParams]) -> None:
+        """Change topics' rates and levels, now and for every later connection.
+
+        Being lost is no error: the next connection asks for it.
+        """
+        for wish in wishes:
+            if self._subscriptions.get(wish.topic) == wish:
                 continue
-            wish = SubscribeParams(topic, rate, wish.levels)
-            self._subscriptions[topic] = wish
+            self._subscriptions[wish.topic] = wish
             if self._client is not None and self._client.hello is not None:
                 with contextlib.suppress(BourseError):
-                    await self._client.unsubscribe(topic)
+                    await self._client.unsubscribe(wish.topic)
                     await self._client.subscribe(wish)
 
 

@@ -27,10 +27,12 @@ Methods, their parameters and results:
     wal          Empty              → Wal            order        OrderParams     → OrderResult
     sessions     Empty              → Sessions       cancel       CancelParams    → OrderResult
     trades       TradesParams       → Trades         shutdown     Empty           → Empty
+    log          LogParams          → Log
 
 Topics and the type of a frame's data: status Status, depth Depth, latency Latency, wal Wal,
-sessions Sessions, trades Trades. Times `_ns` are nanoseconds; `mono_ns` is the daemon's monotonic
-clock. Unknown fields are ignored, missing ones take their default: so versions stay compatible.
+sessions Sessions, trades Trades, log Log. Times `_ns` are nanoseconds; `mono_ns` is the daemon's
+monotonic clock. Unknown fields are ignored, missing ones take their default: so versions stay
+compatible.
 """
 
 from __future__ import annotations
@@ -45,7 +47,7 @@ LINE_BYTES_MAX = 1 << 20
 """A longer line ends the connection; the largest real one (256 levels a side) is under 40 kB."""
 
 DEPTH_LEVELS_MAX = 256
-TOPICS = ("status", "depth", "latency", "wal", "sessions", "trades")
+TOPICS = ("status", "depth", "latency", "wal", "sessions", "trades", "log")
 STAGES = ("decoded", "dequeued", "matched", "durable", "encoded", "written", "total")
 """Each stage is the time since the one before it (decoded: since received); total is all of it."""
 
@@ -145,6 +147,13 @@ class TradesParams(Struct, frozen=True):
 
     after_sequence: int = 0
     limit: int = 100
+
+
+class LogParams(Struct, frozen=True):
+    """Ask for log lines with a number above `after_number`, newest last, at most `limit`."""
+
+    after_number: int = 0
+    limit: int = 200
 
 
 class OrderParams(Struct, frozen=True):
@@ -354,6 +363,26 @@ class Trades(Struct, frozen=True):
     missed: int = 0
 
 
+class LogLine(Struct, frozen=True, array_like=True):
+    """One line of the daemon's log; on the wire an array."""
+
+    number: int
+    """Counts the lines of this process from 1."""
+    time_ns: int
+    """Wall clock, nanoseconds since 1970."""
+    level: str
+    """info, warning, error or critical."""
+    text: str
+
+
+class Log(Struct, frozen=True):
+    """Lines newest last; `missed` counts those after `after_number` that are not among them."""
+
+    lines: list[LogLine]
+    last_number: int
+    missed: int = 0
+
+
 class SnapshotResult(Struct, frozen=True):
     """A snapshot that is on disk."""
 
@@ -401,6 +430,7 @@ PARAMS: dict[str, type[Struct]] = {
     "wal": Empty,
     "sessions": Empty,
     "trades": TradesParams,
+    "log": LogParams,
     "snapshot": Empty,
     "order": OrderParams,
     "cancel": CancelParams,
@@ -417,6 +447,7 @@ RESULTS: dict[str, type[Struct]] = {
     "wal": Wal,
     "sessions": Sessions,
     "trades": Trades,
+    "log": Log,
     "snapshot": SnapshotResult,
     "order": OrderResult,
     "cancel": OrderResult,
@@ -431,6 +462,7 @@ TOPIC_DATA: dict[str, type[Struct]] = {
     "wal": Wal,
     "sessions": Sessions,
     "trades": Trades,
+    "log": Log,
 }
 
 

@@ -1,6 +1,8 @@
 """What a watcher knows of a daemon: latest value a topic, rates, histories, and how old it all is.
 
     Feed ──Frame, Connection──► Store.apply() ──► .status .depth .latency .wal .sessions .trades
+                                             ├──► .log (the daemon's lines and the watcher's own)
+                                             ├──► .markers (what happened along the log)
                                              ├──► rates (per second, from counters and mono_ns)
                                              ├──► histories (one sample a second) for charts
                                              ├──► dirty topics, until take_dirty()
@@ -19,17 +21,28 @@ import copy
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 import msgspec
 
 from bourse.admin.client import Connection, ConnectionState
+from bourse.admin.markers import (
+    REJECT_SHARE_MIN,
+    REJECTS_PER_S_MIN,
+    SLOW_FACTOR,
+    SYNCS_MIN,
+    Marker,
+    MarkerKind,
+    Markers,
+)
 from bourse.admin.messages import (
     Depth,
     Frame,
     Hello,
     Latency,
+    Log,
     SessionInfo,
     Sessions,
     StageLatency,
@@ -44,6 +57,7 @@ STALE_SECONDS = 3.0
 HISTORY_SAMPLES_MAX = 240
 """One a second: four minutes, the widest chart."""
 TRADES_MAX = 500
+LOG_ENTRIES_MAX = 2_000
 DIGESTS_MAX = 8_192
 """Live digests remembered by wal_seq: about half an hour at five frames a second."""
 RATE_WINDOW_NS = 2_000_000_000
@@ -57,6 +71,20 @@ def buckets_of(stage: StageLatency) -> tuple[int, ...]:
     """Return a stage's buckets, exactly BUCKETS of them, none negative."""
     hits = [max(0, hits) for hits in stage.buckets[:BUCKETS]]
     return tuple(hits + [0] * (BUCKETS - len(hits)))
+
+
+@dataclass
+class LogEntry:
+    """One line of the log's screen; equal neighbours are one entry with a count."""
+
+    key: int
+    time_ns: int
+    """Wall clock of the last of them."""
+    level: str
+    source: str
+    """daemon or console."""
+    text: str
+    count: int = 1
 
 
 class Badge(Enum):
@@ -148,6 +176,11 @@ class Store:
         self.sessions: Sessions | None = None
         self.trades: deque[Trade] = deque(maxlen=TRADES_MAX)
         self.trades_missed = 0
+        self.trade_gaps: dict[int, int] = {}
+        """How many trades were missed right before the one with this sequence."""
+        self.log: deque[LogEntry] = deque(maxlen=LOG_ENTRIES_MAX)
+        self.log_missed = 0
+        self.markers = Markers()
         self.frames = 0
         """Frames taken so far."""
         self.skipped = 0
@@ -156,6 +189,8 @@ class Store:
         """Wall clock when a value last changed; 0 before the first."""
         self.digests: OrderedDict[int, tuple[str, str]] = OrderedDict()
         """State and event digest of the live engine at the wal_seq of each depth frame."""
+        self._log_last = 0
+        self._log_keys = 0
         self._dirty: set[str] = set()
         self._heard: float | None = None
         self._meters: dict[str, Meter] = {}
@@ -164,16 +199,15 @@ class Store:
         """Commands a second, one sample a second."""
         self.latency_history = History()
         """{stage: (window p99 in ns, buckets)}, one sample a second."""
+        self.sync_history = History()
+        """(syncs a second, bytes written a second), one sample a second."""
 
     # --- in
 
     def apply(self, event: Frame | Connection) -> None:
         """Take what the feed yields."""
         if isinstance(event, Connection):
-            self.connection = event
-            if event.hello is not None:
-                self.hello = event.hello
-            self._dirty.add("connection")
+            self._take_connection(event)
             return
         self._heard = self._clock()
         self.frames += 1
@@ -181,6 +215,37 @@ class Store:
         take = getattr(self, f"_take_{event.topic}", None)
         if take is not None:
             take(event.data)
+
+    def note(self, level: str, text: str) -> None:
+        """Add a line of the watcher's own to the log."""
+        self._log_line(time.time_ns(), level, "console", text)
+
+    def mark(self, kind: MarkerKind, wal_seq: int, text: str) -> None:
+        """Add a marker of the watcher's own to the timeline."""
+        if self.markers.add(Marker(wal_seq, time.time_ns(), kind, text)):
+            self._dirty.add("markers")
+
+    def _take_connection(self, event: Connection) -> None:
+        was = self.connection.state
+        self.connection = event
+        if event.hello is not None:
+            if self.hello is not None and self.hello.pid != event.hello.pid:
+                self._log_last = 0
+            self.hello = event.hello
+        self._dirty.add("connection")
+        if event.state is ConnectionState.LOST and was is ConnectionState.CONNECTED:
+            seen = self.status.wal_seq if self.status else 0
+            self.mark(MarkerKind.LOST, seen, event.sentence)
+
+    def _log_line(self, time_ns: int, level: str, source: str, text: str) -> None:
+        last = self.log[-1] if self.log else None
+        if last is not None and (last.level, last.source, last.text) == (level, source, text):
+            last.count += 1
+            last.time_ns = time_ns
+        else:
+            self._log_keys += 1
+            self.log.append(LogEntry(self._log_keys, time_ns, level, source, text))
+        self._changed("log")
 
     def _changed(self, topic: str) -> None:
         self._dirty.add(topic)
@@ -203,11 +268,31 @@ class Store:
         ):
             self._forget()
         self._take("status", status)
-        for name in ("commands", "trades", "orders", "event_seq"):
+        for name in ("commands", "trades", "orders", "event_seq", "rejects"):
             self._meter(name).add(status.mono_ns, getattr(status, name))
+        self._mark_status(status)
         if self.commands_history.due(status.mono_ns):
             self.commands_history.add(self.rate("commands"))
             self._dirty.add("history")
+
+    def _mark_status(self, status: Status) -> None:
+        restart = Marker(
+            status.recovered_wal_seq,
+            status.started_ns,
+            MarkerKind.RESTART,
+            f"started, pid {status.pid}",
+        )
+        rejects, commands = self.rate("rejects"), self.rate("commands")
+        burst = rejects >= REJECTS_PER_S_MIN and rejects >= REJECT_SHARE_MIN * commands
+        added = self.markers.during(
+            MarkerKind.REJECTS,
+            burst,
+            status.wal_seq,
+            time.time_ns(),
+            f"{rejects:,.0f} of {commands:,.0f} commands a second refused",
+        )
+        if self.markers.add(restart) or added:
+            self._dirty.add("markers")
 
     def _take_depth(self, depth: Depth) -> None:
         self._take("depth", depth)
@@ -228,6 +313,18 @@ class Store:
         self._take("wal", wal)
         for name in ("syncs", "batches", "written_bytes", "accepted_seq"):
             self._meter(f"wal.{name}").add(wal.mono_ns, getattr(wal, name))
+        window, ever = wal.sync_window, wal.sync
+        if self.markers.during(
+            MarkerKind.SLOW_SYNC,
+            window.count >= SYNCS_MIN and window.p99 > SLOW_FACTOR * ever.p99 > 0,
+            wal.accepted_seq,
+            time.time_ns(),
+            f"syncs: p99 {window.p99 / 1e6:,.2f} ms, since the start {ever.p99 / 1e6:,.2f} ms",
+        ):
+            self._dirty.add("markers")
+        if self.sync_history.due(wal.mono_ns):
+            self.sync_history.add((self.rate("wal.syncs"), self.rate("wal.written_bytes")))
+            self._dirty.add("history")
 
     def _take_sessions(self, sessions: Sessions) -> None:
         self._take("sessions", sessions)
@@ -243,6 +340,7 @@ class Store:
         """Append the new trades; a lower last sequence (another log) starts the tape anew."""
         if self.trades and trades.last_sequence < self.trades[-1].sequence:
             self.trades.clear()
+            self.trade_gaps.clear()
             self.trades_missed = 0
         last = self.trades[-1].sequence if self.trades else 0
         fresh = [trade for trade in trades.trades if trade.sequence > last]
@@ -250,9 +348,26 @@ class Store:
         # back to what is known, as the first one of a new subscription does.
         if self.trades and len(fresh) == len(trades.trades):
             self.trades_missed += trades.missed
+            if trades.missed and fresh:
+                self.trade_gaps[fresh[0].sequence] = trades.missed
         if fresh or trades.missed:
             self.trades.extend(fresh)
             self._changed("trades")
+        if len(self.trade_gaps) > TRADES_MAX:
+            kept = self.trades[0].sequence
+            self.trade_gaps = {at: gap for at, gap in self.trade_gaps.items() if at >= kept}
+
+    def _take_log(self, log: Log) -> None:
+        """Append the new lines; what another process of the daemon said stays."""
+        if log.last_number < self._log_last:
+            self._log_last = 0
+        fresh = [line for line in log.lines if line.number > self._log_last]
+        # Nothing was missed before the first look, nor where the frame reaches back to known lines.
+        if self._log_last and len(fresh) == len(log.lines):
+            self.log_missed += log.missed
+        for line in fresh:
+            self._log_line(line.time_ns, line.level, "daemon", line.text)
+        self._log_last = max(self._log_last, log.last_number)
 
     def _forget(self) -> None:
         """Another process answers: what was counted before means nothing now."""
@@ -267,10 +382,14 @@ class Store:
         """Return a store that stays as this one is now."""
         twin = copy.copy(self)
         twin.trades = self.trades.copy()
+        twin.trade_gaps = self.trade_gaps.copy()
+        twin.log = deque((copy.copy(entry) for entry in self.log), LOG_ENTRIES_MAX)
+        twin.markers = self.markers.copy()
         twin.digests = self.digests.copy()
         twin.commands_history = copy.deepcopy(self.commands_history)
         twin.latency_history = copy.copy(self.latency_history)
         twin.latency_history.samples = self.latency_history.samples.copy()
+        twin.sync_history = copy.deepcopy(self.sync_history)
         twin._meters = copy.deepcopy(self._meters)
         twin._session_meters = copy.deepcopy(self._session_meters)
         twin._dirty = set()
@@ -294,6 +413,14 @@ class Store:
             if stage.stage == name:
                 return stage
         return None
+
+    def all_markers(self) -> list[Marker]:
+        """Return everything for a timeline, in the order of the log: markers, and snapshots."""
+        found = list(self.markers)
+        for snapshot in self.wal.snapshots if self.wal else ():
+            text = f"{snapshot.bytes:,} bytes"
+            found.append(Marker(snapshot.wal_seq, snapshot.created_ns, MarkerKind.SNAPSHOT, text))
+        return sorted(found, key=lambda marker: (marker.wal_seq, marker.kind.value))
 
     def last_trades(self, count: int) -> Iterable[Trade]:
         """Return the newest trades, newest first."""

@@ -14,6 +14,8 @@ import typer
 from bourse.cli.options import AdminOption, JsonOption, admin_path, command_app
 from bourse.cli.output import console, say, say_json, say_rows
 
+PROGRESS_SECONDS = 0.1
+
 snapshot_app = command_app()
 replay_app = command_app()
 
@@ -60,6 +62,10 @@ def replay(
         ),
     ],
     as_json: JsonOption = False,
+    say_progress: Annotated[
+        bool,
+        typer.Option("--progress", hidden=True, help="Say on stderr how far it is, for programs."),
+    ] = False,
 ) -> int:
     """Rebuild the book from the log alone and say what came out. Changes nothing, takes no lock.
 
@@ -78,7 +84,7 @@ def replay(
     from bourse.journal.replay import replay as replay_log
 
     started = time.perf_counter()
-    with _progress("replay") as advance:
+    with _progress("replay", say_progress) as advance:
         result = replay_log(wal, advance)
     seconds = time.perf_counter() - started
     records_per_s = round(result.records / seconds)
@@ -142,8 +148,26 @@ def replay(
 
 
 @contextlib.contextmanager
-def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
-    """Show a bar on stderr where that is a terminal; yields what takes (done, total) in bytes."""
+def _progress(name: str, plain: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on stderr where that is a terminal; yields what takes (done, total) in bytes.
+
+    Args:
+        name: what is in progress.
+        plain: write a line `progress DONE TOTAL` instead, ten times a second at most.
+    """
+    if plain:
+        due_s = 0.0
+
+        def write(done: int, total: int) -> None:
+            nonlocal due_s
+            if time.monotonic() >= due_s or done >= total:
+                due_s = time.monotonic() + PROGRESS_SECONDS
+                with contextlib.suppress(OSError):
+                    sys.stderr.write(f"progress {done} {total}\n")
+                    sys.stderr.flush()
+
+        yield write
+        return
     if not sys.stderr.isatty():
         yield lambda done, total: None
         return

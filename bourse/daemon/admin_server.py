@@ -98,6 +98,8 @@ class Subscription:
         self.task: asyncio.Task[None] | None = None
         self.after_sequence = 0
         """Topic trades: the last trade that was sent."""
+        self.after_number = 0
+        """Topic log: the last line that was sent."""
 
 
 class AdminServer:

@@ -1,10 +1,11 @@
-"""Logging of the daemon: one line an event, UTC, to stderr or to a file."""
+"""Logging of the daemon: one line an event, UTC, to stderr or to a file, the last ones kept."""
 
 from __future__ import annotations
 
 import logging
 import sys
 import time
+from collections import deque
 from pathlib import Path
 
 from bourse.errors import UsageError
@@ -26,6 +27,63 @@ class _Formatter(logging.Formatter):
         # Text from a peer must not start a line of its own or move a cursor.
         lines = ["".join(c if c.isprintable() else "?" for c in line) for line in text.splitlines()]
         return head + "\n    ".join(lines)
+
+
+LINES_KEPT = 1000
+"""For the console, which may open after the trouble: about a day of a calm exchange."""
+TEXT_LENGTH_MAX = 500
+"""Of a kept line; a traceback is whole in the file."""
+
+LogEntry = tuple[int, int, str, str]
+"""Number from 1, wall clock in nanoseconds, level, text."""
+
+
+class RecentLines(logging.Handler):
+    """Keeps the last LINES_KEPT lines in memory; logging's own lock orders the writers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: deque[LogEntry] = deque(maxlen=LINES_KEPT)
+        self._count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep one line."""
+        text = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            text += f": {record.exc_info[1]!r}"
+        self._count += 1
+        self._lines.append(
+            (
+                self._count,
+                int(record.created * 1e9),
+                record.levelname.lower(),
+                text[:TEXT_LENGTH_MAX],
+            )
+        )
+
+    def after(self, number: int, limit: int) -> tuple[list[LogEntry], int, int]:
+        """Return the lines after `number`, newest last, at most `limit`.
+
+        Returns:
+            The lines; the newest line's number; how many after `number` are not among them.
+        """
+        self.acquire()
+        try:
+            lines = [line for line in self._lines if line[0] > number][-limit:]
+            wanted = max(0, self._count - max(0, number))
+            return lines, self._count, wanted - len(lines)
+        finally:
+            self.release()
+
+
+def recent_lines(log: logging.Logger) -> RecentLines:
+    """Return the logger's memory, giving it one where it has none."""
+    for handler in log.handlers:
+        if isinstance(handler, RecentLines):
+            return handler
+    kept = RecentLines()
+    log.addHandler(kept)
+    return kept
 
 
 def open_log(path: str | None) -> logging.Logger:
@@ -54,4 +112,5 @@ def open_log(path: str | None) -> logging.Logger:
         log.removeHandler(old)
         old.close()
     log.addHandler(handler)
+    recent_lines(log)
     return log

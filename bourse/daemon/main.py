@@ -32,7 +32,7 @@ from bourse.config import Banner, DaemonConfig, prepare_admin_dir
 from bourse.core import killpoint
 from bourse.daemon.admin_server import AdminServer, bind_admin_socket
 from bourse.daemon.clock import wall_ns
-from bourse.daemon.logs import open_log
+from bourse.daemon.logs import open_log, recent_lines
 from bourse.daemon.pipeline import Pipeline
 from bourse.daemon.snapshots import Snapshots
 from bourse.daemon.store import Store, open_store
@@ -217,7 +217,9 @@ class Daemon:
         await pipeline.start()
         watch = asyncio.create_task(self._watch_log())
         snapshots = Snapshots(pipeline, self._log)
-        views = Views(pipeline, snapshots, listen, started_ns, self._ask_stop)
+        views = Views(
+            pipeline, snapshots, listen, started_ns, self._ask_stop, recent_lines(self._log)
+        )
         self._admin = AdminServer(
             admin_listener,
             Path(config.admin),

@@ -32,12 +32,14 @@ from bourse.errors import AdminError
 if TYPE_CHECKING:
     from bourse.daemon.admin_server import Builder, Handler, Subscription
     from bourse.daemon.desk import DepthReply
+    from bourse.daemon.logs import RecentLines
     from bourse.daemon.pipeline import Pipeline
     from bourse.daemon.snapshots import Snapshots
 
 SESSIONS_MAX = 1000
 FILLS_MAX = 100
 TRADES_MAX = 1000
+LOG_LINES_MAX = 1000
 WINDOW_SECONDS = 10.0
 _U64_MAX = 2**64 - 1
 _I64_MAX = 2**63 - 1
@@ -58,6 +60,7 @@ class Views:
         listen: str,
         started_ns: int,
         shutdown: Callable[[str], None],
+        log: RecentLines,
     ) -> None:
         self._pipeline = pipeline
         self._gateway = pipeline.gateway
@@ -66,6 +69,7 @@ class Views:
         self._listen = listen
         self._started_ns = started_ns
         self._shutdown = shutdown
+        self._log = log
         # Each operator order consumes at least one wal_seq, so ids above the start's are never
         # reused.
         self._operator_ids = itertools.count(pipeline.store.engine.wal_seq + 1)
@@ -80,6 +84,7 @@ class Views:
             "wal": lambda _: self.wal(),
             "sessions": lambda _: self.sessions(),
             "trades": lambda params: self.trades(params.after_sequence, params.limit),
+            "log": lambda params: self.log(params.after_number, params.limit),
             "snapshot": lambda _: self.snapshot(),
             "order": self.order,
             "cancel": self.cancel,
@@ -96,6 +101,7 @@ class Views:
             "wal": lambda _: self.wal(),
             "sessions": lambda _: self.sessions(),
             "trades": self._next_trades,
+            "log": self._next_log,
         }
 
     async def status(self) -> messages.Status:
@@ -237,6 +243,19 @@ class Views:
         trades = await self.trades(subscription.after_sequence, 200)
         subscription.after_sequence = max(subscription.after_sequence, trades.last_sequence)
         return trades
+
+    async def log(self, after_number: int, limit: int) -> messages.Log:
+        """The log's lines after a number."""
+        lines, last, missed = self._log.after(after_number, min(max(limit, 1), LOG_LINES_MAX))
+        return messages.Log(
+            lines=[messages.LogLine(*line) for line in lines], last_number=last, missed=missed
+        )
+
+    async def _next_log(self, subscription: Subscription) -> messages.Log:
+        """Lines since the last frame."""
+        log = await self.log(subscription.after_number, 200)
+        subscription.after_number = log.last_number
+        return log
 
     async def snapshot(self) -> messages.SnapshotResult:
         """Take a snapshot and wait until it is on disk."""

@@ -5,6 +5,8 @@ Bars are made of eighths: what colour shows to most, the glyph's fill shows to e
 
 from __future__ import annotations
 
+from rich.cells import cell_len
+
 LEFT_EIGHTHS = " ▏▎▍▌▋▊▉█"
 """A bar that grows to the right, 0 to 8 eighths of a cell."""
 UP_EIGHTHS = " ▁▂▃▄▅▆▇█"
@@ -24,6 +26,14 @@ EQUAL = "✓"
 DIFFERENT = "x"
 DOT = "·"
 TRACK = "░"
+LINE = "─"
+NOW = "█"
+MARK_SNAPSHOT = "◆"
+MARK_RESTART = "┃"
+MARK_SLOW = "▲"
+MARK_REJECTS = "×"
+MARK_LOST = "○"
+MARK_REPLAY = "✓"
 
 FRAME_ROUND = "╭─╮│╰╯"
 """Top left, line, top right, side, bottom left, bottom right."""
@@ -42,9 +52,56 @@ ALL = (
     + CHOSEN
     + EQUAL
     + TRACK
+    + LINE
+    + NOW
+    + MARK_SNAPSHOT
+    + MARK_RESTART
+    + MARK_SLOW
+    + MARK_REJECTS
+    + MARK_LOST
+    + MARK_REPLAY
     + FRAME_ROUND
     + "–…×~!±µ↑↓"
 )
+
+
+_ASCII = {
+    **dict(zip(LEFT_EIGHTHS, "  --====#", strict=True)),
+    **dict(zip(UP_EIGHTHS, " __..--=#", strict=True)),
+    **dict(zip(HEAT, " .:+*#", strict=True)),
+    **dict(zip(FRAME_ROUND, "+-+|++", strict=True)),
+    "●": "*",
+    "○": "o",
+    "▲": "^",
+    "▼": "v",
+    "▸": ">",
+    "«": "<",
+    "✓": "=",
+    "◆": "#",
+    "┃": "|",
+    "×": "x",
+    "–": "-",
+    "…": "~",
+    "±": "+",
+    "µ": "u",
+    "↑": "^",
+    "↓": "v",
+    "→": ">",
+    "∑": "S",
+}
+"""What each glyph becomes where only ASCII may be written; all that is not here becomes `?`."""
+
+
+def ascii_only(text: str) -> str:
+    """Return a text in as many cells of printable ASCII; a wide letter becomes two `?`."""
+    if text.isascii():
+        return text
+    return "".join(
+        letter
+        if letter.isascii()
+        else _ASCII.get(letter) or "?" * (cell_len(letter) if letter.isprintable() else 1)
+        for letter in text
+    )
 
 
 def bar(share: float, width: int) -> str:

@@ -8,7 +8,7 @@ writes nothing. Text never is markup: no tag of a foreign name is ever read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -202,6 +202,11 @@ class LineView(Widget):
         self._strips: dict[int, Strip] = {}
         self._painted_for: tuple[int, int, str] | None = None
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that this view shows."""
+        return self.TOPICS
+
     def draw(self, state: ConsoleState, width: int, height: int) -> list[Row]:
         """Return the rows to show: at most `height`, each exactly `width` cells."""
         raise NotImplementedError
@@ -219,8 +224,8 @@ class LineView(Widget):
         width, height = self.size
         if width <= 0 or height <= 0:
             return 0
-        look = (width, height, state.palette.name)
-        if look == self._painted_for and dirty is not None and not dirty & self.TOPICS:
+        look = (width, height, state.look)
+        if look == self._painted_for and dirty is not None and not dirty & self.topics:
             return 0
         rows = self.draw(state, width, height)[:height]
         if look != self._painted_for:
@@ -253,8 +258,12 @@ class LineView(Widget):
         if strip is None:
             width = self.size.width
             row = self._rows[y] if y < len(self._rows) else BLANK
-            style = self.console_state.palette.style
-            segments = [Segment(text, style(token)) for text, token in merged(exactly(row, width))]
+            state = self.console_state
+            style = state.palette.style
+            cells = merged(exactly(row, width))
+            if state.ascii:
+                cells = [(glyphs.ascii_only(text), token) for text, token in cells]
+            segments = [Segment(text, style(token)) for text, token in cells]
             strip = Strip(segments, width)
             self._strips[y] = strip
         return strip
@@ -268,3 +277,24 @@ class LineView(Widget):
     def row_texts(self) -> list[str]:
         """Return the shown text, for tests and for saving the screen."""
         return [text_of(row) for row in self._rows]
+
+
+Draw = Callable[[ConsoleState, int, int], list[Row]]
+
+
+class PanelView(LineView):
+    """Show what a panel's function returns."""
+
+    def __init__(self, id: str, draw: Draw, topics: Iterable[str]) -> None:
+        super().__init__(id=id)
+        self._draw = draw
+        self._topics = frozenset(topics)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that this panel shows."""
+        return self._topics
+
+    def draw(self, state: ConsoleState, width: int, height: int) -> list[Row]:
+        """Return the panel's rows."""
+        return self._draw(state, width, height)

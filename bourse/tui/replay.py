@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 
 import msgspec
@@ -70,6 +70,8 @@ class ReplayOutcome(msgspec.Struct, frozen=True):
     sentence: str
     """For a person: what was found."""
     report: ReplayReport | None = None
+    live: tuple[str, str] | None = None
+    """State and event digest of the live engine at the replay's last record, where it was seen."""
 
 
 class ReplayError(BourseError):
@@ -78,11 +80,25 @@ class ReplayError(BourseError):
 
 def command(data_dir: str) -> list[str]:
     """Return the command line that replays a data directory."""
-    return [sys.executable, "-P", "-m", "bourse", "replay", "--wal", data_dir, "--json"]
+    return [
+        sys.executable,
+        "-P",
+        "-m",
+        "bourse",
+        "replay",
+        "--wal",
+        data_dir,
+        "--json",
+        "--progress",
+    ]
 
 
-async def run(words: list[str]) -> ReplayReport:
+async def run(words: list[str], advance: Callable[[int, int], None] | None = None) -> ReplayReport:
     """Run a replay to its end; a cancelled one takes its process with it.
+
+    Args:
+        words: the command line.
+        advance: told how many bytes of how many it has read, as it goes.
 
     Raises:
         ReplayError: it ended with an error, or printed what is no report.
@@ -92,9 +108,15 @@ async def run(words: list[str]) -> ReplayReport:
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        limit=1 << 20,
     )
+    assert process.stdout is not None
+    assert process.stderr is not None
     try:
-        output, complaints = await process.communicate()
+        output, complaints = await asyncio.gather(
+            process.stdout.read(), _complaints(process.stderr, advance)
+        )
+        await process.wait()
     except BaseException:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
@@ -106,6 +128,21 @@ async def run(words: list[str]) -> ReplayReport:
         return msgspec.json.decode(output, type=ReplayReport)
     except msgspec.DecodeError as error:
         raise ReplayError(f"The replay printed no report that is understood ({error}).") from None
+
+
+async def _complaints(
+    stream: asyncio.StreamReader, advance: Callable[[int, int], None] | None
+) -> bytes:
+    """Read stderr to its end; lines of progress are told, the others kept."""
+    kept: list[bytes] = []
+    async for line in stream:
+        words = line.split()
+        if len(words) == 3 and words[0] == b"progress" and all(w.isdigit() for w in words[1:]):
+            if advance is not None:
+                advance(int(words[1]), int(words[2]))
+        else:
+            kept.append(line)
+    return b"".join(kept)
 
 
 def judge(report: ReplayReport, live: Mapping[int, tuple[str, str]]) -> ReplayOutcome:
@@ -133,6 +170,7 @@ def judge(report: ReplayReport, live: Mapping[int, tuple[str, str]]) -> ReplayOu
             Verdict.EQUAL,
             f"{report.records:,} records replayed to {at}: book and events equal the live ones.",
             report,
+            seen,
         )
     what = " and ".join(
         name for name, equal in (("book", state_equal), ("events", events_equal)) if not equal
@@ -141,6 +179,7 @@ def judge(report: ReplayReport, live: Mapping[int, tuple[str, str]]) -> ReplayOu
         Verdict.DIFFERENT,
         f"Replay and live engine differ at {at}: {what}. Keep the data directory and report it.",
         report,
+        seen,
     )
 
 

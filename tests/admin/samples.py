@@ -5,6 +5,8 @@ from bourse.admin.messages import (
     Depth,
     Latency,
     Level,
+    Log,
+    LogLine,
     Percentiles,
     SessionInfo,
     Sessions,
@@ -218,6 +220,28 @@ def trades(tick: int = 0, count: int = 60) -> Trades:
     )
 
 
+_LINES = (
+    (
+        "info",
+        "ready: ACME on 127.0.0.1:9000, policy fsync, poll adaptive, record 18190000, pid 4711",
+    ),
+    ("info", "admin: bourse tui connected, uid 1000, pid 4801"),
+    ("warning", "session 4 paused: its reader is slow, 65536 bytes queued"),
+    ("info", "snapshot @18190000: 2481 orders, 159232 bytes, matcher paused 0.041 ms"),
+    ("error", "session 7 ended: frame of 70000 bytes, 65536 are allowed"),
+)
+
+
+def log(tick: int = 0) -> Log:
+    return Log(
+        lines=[
+            LogLine(number, STARTED_NS + number * 7_000_000_000, *line)
+            for number, line in enumerate(_LINES, 1)
+        ],
+        last_number=len(_LINES),
+    )
+
+
 TOPIC_SAMPLES = {
     "status": status,
     "depth": depth,
@@ -225,4 +249,5 @@ TOPIC_SAMPLES = {
     "wal": wal,
     "sessions": sessions,
     "trades": trades,
+    "log": log,
 }

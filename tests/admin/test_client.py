@@ -243,7 +243,7 @@ def test_the_feed_changes_rates_on_the_live_connection(admin_path: Path) -> None
                 async for event in events:
                     if isinstance(event, Frame):
                         break
-                await feed.set_rates({"depth": 10})
+                await feed.ask([SubscribeParams("depth", 10, levels=40)])
 
             wish = [r["params"] for r in daemon.requests if r["method"] == "subscribe"][-1]
             assert wish == {"topic": "depth", "max_hz": 10, "levels": 40}

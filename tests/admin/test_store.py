@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from bourse.admin.client import Connection, ConnectionState
-from bourse.admin.messages import Frame, Trades
+from bourse.admin.markers import MarkerKind
+from bourse.admin.messages import Frame, Hello, Log, LogLine, Percentiles, Trades
 from bourse.admin.store import (
     DIGESTS_MAX,
     HISTORY_SAMPLES_MAX,
@@ -248,3 +249,68 @@ def test_frames_of_an_unknown_topic_only_count(store: Store) -> None:
     assert store.frames == 1
     assert store.skipped == 4
     assert store.take_dirty() == set()
+
+
+def test_log_lines_are_taken_once_and_equal_neighbours_are_counted(store: Store) -> None:
+    def frame(numbers: range, last: int, missed: int = 0, text: str = "x") -> Frame:
+        lines = [LogLine(number, number, "info", f"{text}{number}") for number in numbers]
+        return Frame("log", 1, 0, Log(lines, last, missed))
+
+    store.apply(frame(range(1, 4), 3))
+    store.apply(frame(range(2, 5), 4))  # a new subscription reaches back
+    assert [entry.text for entry in store.log] == ["x1", "x2", "x3", "x4"]
+
+    store.apply(frame(range(9, 10), 9, missed=4))
+    assert store.log_missed == 4
+
+    for _ in range(50):
+        store.note("error", "the same")
+    assert (store.log[-1].text, store.log[-1].count) == ("the same", 50)
+    assert store.log[-1].source == "console"
+
+
+def test_another_process_of_the_daemon_adds_to_the_log(store: Store) -> None:
+    def connected(pid: int) -> Connection:
+        return Connection(ConnectionState.CONNECTED, hello=Hello(1, "0", "default", pid, 0))
+
+    store.apply(connected(1))
+    store.apply(Frame("log", 1, 0, Log([LogLine(1, 5, "info", "old")], 1)))
+    store.apply(connected(2))
+    store.apply(Frame("log", 1, 0, Log([LogLine(1, 9, "info", "new")], 1)))
+
+    assert [entry.text for entry in store.log] == ["old", "new"]
+
+
+def test_markers_say_where_along_the_log_things_happened(store: Store) -> None:
+    store.apply(Connection(ConnectionState.CONNECTED))
+    for tick in range(10):
+        take(store, "status", tick)
+    take(store, "wal", 0)
+    calm = [marker.kind for marker in store.all_markers()]
+    assert calm == [MarkerKind.RESTART, MarkerKind.SNAPSHOT]
+
+    slow = msgspec.structs.replace(
+        samples.wal(1), sync_window=Percentiles(count=200, p50=1, p90=1, p99=10**9, max=10**9)
+    )
+    for _ in range(3):  # it lasts: one marker
+        store.apply(Frame("wal", 1, 0, slow))
+    rejecting = samples.status(10)
+    for tick in range(10, 30):
+        rejecting = msgspec.structs.replace(samples.status(tick), rejects=118 + (tick - 9) * 300)
+        store.apply(Frame("status", 1, 0, rejecting))
+    store.apply(Connection(ConnectionState.LOST, "gone"))
+    store.apply(Connection(ConnectionState.LOST, "gone", attempt=2))
+
+    found = [marker.kind for marker in store.all_markers()]
+    assert found.count(MarkerKind.SLOW_SYNC) == 1
+    assert found.count(MarkerKind.REJECTS) == 1
+    assert found.count(MarkerKind.LOST) == 1
+    assert store.all_markers()[-1].wal_seq == rejecting.wal_seq
+
+
+def test_a_gap_in_the_tape_is_remembered_where_it_is(store: Store) -> None:
+    take(store, "trades", 0)
+    later = samples.trades(100)
+    store.apply(Frame("trades", 2, 0, msgspec.structs.replace(later, missed=7)))
+
+    assert store.trade_gaps == {later.trades[0].sequence: 7}

@@ -1,5 +1,6 @@
 """Deterministic scenes of the console: a store filled from samples, and a clock that stands."""
 
+from functools import cache
 from math import sin
 
 import msgspec
@@ -27,14 +28,22 @@ class Clock:
 
 def filled_store(clock: Clock, ticks: int = TICKS) -> Store:
     """Return a store that watched the sample daemon for a while."""
-    store = Store(clock)
+    store = _filled(ticks).copy()
+    store._clock = clock
+    store._heard = clock.now
+    return store
+
+
+@cache
+def _filled(ticks: int) -> Store:
+    store = Store(Clock())
     store.apply(Connection(ConnectionState.CONNECTED, hello=Hello(1, "0.1.0", "default", 4711, 0)))
     for tick in range(ticks):
         store.apply(Frame("status", tick + 1, 0, wavy_status(tick)))
         if tick % 2 == 0 or tick > ticks - 3:
             store.apply(Frame("latency", tick + 1, 0, samples.latency(tick)))
     last = ticks - 1
-    for topic in ("depth", "trades"):
+    for topic in ("depth", "trades", "log"):
         store.apply(Frame(topic, 1, 0, samples.TOPIC_SAMPLES[topic](last)))
     for tick in range(max(0, last - 20), last + 1):
         store.apply(Frame("wal", tick + 1, 0, samples.wal(tick)))

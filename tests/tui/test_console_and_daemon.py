@@ -92,12 +92,12 @@ def test_snapshot_and_its_refusal_are_told(tmp_path: Path) -> None:
                 daemon.results["snapshot"] = SnapshotResult(
                     "/d/snapshot-7.snap", 7, 3, 2_048, "0xff", 41_000, 0.01
                 )
-                await pilot.press("s")
+                await pilot.press("s", "s")
                 await until(pilot, lambda: toasts(app))
                 assert toasts(app) == ["Snapshot @7: 3 orders, 2.0 KiB, matcher paused 41.0µs."]
 
                 daemon.results["snapshot"] = ErrorBody(ErrorCode.BUSY, "One is being written.")
-                await pilot.press("s")
+                await pilot.press("s", "s")
                 await until(pilot, lambda: len(toasts(app)) == 2)
                 assert toasts(app)[1] == "No snapshot was written: One is being written."
                 assert not app.state.snapshot_running
@@ -125,7 +125,7 @@ def test_replay_compares_with_the_live_digests(
     asked: list[str] = []
     may_end = asyncio.Event()
 
-    async def found(command: list[str]) -> replay.ReplayReport:
+    async def found(command: list[str], advance: object) -> replay.ReplayReport:
         asked.extend(command)
         await may_end.wait()
         return replay.ReplayReport(seq, seq, replay.Digests(digest, samples.EVENTS_DIGEST))
@@ -138,7 +138,7 @@ def test_replay_compares_with_the_live_digests(
             async with app.run_test(size=(120, 36)) as pilot:
                 await until(pilot, lambda: app.store.is_live and app.store.depth)
                 await until(pilot, lambda: app.store.status and app.store.wal)
-                await pilot.press("r")
+                await pilot.press("r", "y")
                 assert app.state.replay_started is not None
                 app.paint()
                 await pilot.pause()
@@ -164,7 +164,7 @@ def test_policy_memory_has_no_log_to_replay(tmp_path: Path) -> None:
             app = console(path)
             async with app.run_test(size=(120, 36)) as pilot:
                 await until(pilot, lambda: app.store.status)
-                await pilot.press("r")
+                await pilot.press("r", "y")
                 assert toasts(app) == ["Replay: policy memory writes no log to replay."]
 
     asyncio.run(scenario())
@@ -203,6 +203,8 @@ def test_a_real_daemon_is_watched_snapshotted_replayed_killed_and_watched_again(
             async with app.run_test(size=(120, 36)) as pilot:
                 await until(pilot, lambda: app.store.is_live and app.store.depth)
                 await until(pilot, lambda: app.store.wal and app.store.trades)
+                await until(pilot, lambda: app.store.log)
+                assert any("ready: " in entry.text for entry in app.store.log)
                 app.paint()
                 await pilot.pause()
                 text = text_of(app)
@@ -212,12 +214,12 @@ def test_a_real_daemon_is_watched_snapshotted_replayed_killed_and_watched_again(
                 assert "▲ B" in text
                 assert "total" in text
 
-                await pilot.press("s")
+                await pilot.press("s", "s")
                 await until(pilot, lambda: app.state.snapshot, 20.0)
                 written.append(app.state.snapshot.path)
 
                 await until(pilot, lambda: app.store.depth.wal_seq >= app.state.snapshot.wal_seq)
-                await pilot.press("r")
+                await pilot.press("r", "y")
                 await until(pilot, lambda: app.state.replay, 20.0)
                 assert app.state.replay.verdict is Verdict.EQUAL, app.state.replay.sentence
                 assert any("equal the live ones" in toast for toast in toasts(app))

@@ -1,9 +1,10 @@
 """Where panels stand: they fill the terminal, never overlap, at any size."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bourse.tui import layout
 from bourse.tui.layout import overview, size_class
 
 SIZES = {
@@ -27,27 +28,47 @@ def test_sizes_have_their_class(size: tuple[int, int], kind: str) -> None:
     assert size_class(*size) == kind
 
 
-@given(st.integers(1, 400), st.integers(1, 150), st.booleans())
-def test_panels_tile_the_terminal(width: int, height: int, picture: bool) -> None:
-    regions = overview(width, height, picture).values()
+LAYOUTS = {
+    "overview": overview,
+    "overview, picture": lambda width, height: overview(width, height, picture_for_log=True),
+    "book": layout.book,
+    "latency": layout.latency,
+    "latency, picture": lambda width, height: layout.latency(width, height, picture_first=True),
+    "wal": layout.wal,
+    "sessions": layout.sessions,
+    "time": layout.time,
+    "log": layout.log,
+}
 
-    covered = sum(region.area for region in regions)
-    assert covered == width * height
+
+@pytest.mark.parametrize("name", LAYOUTS)
+@given(st.integers(1, 400), st.integers(1, 150))
+@settings(max_examples=60, deadline=None)
+def test_panels_tile_the_terminal(name: str, width: int, height: int) -> None:
+    regions = list(LAYOUTS[name](width, height).values())
+
     for region in regions:
         assert region.x >= 0
         assert region.y >= 0
         assert region.right <= width
         assert region.bottom <= height
+    # None overlaps, and together they are as large as the terminal: they tile it.
+    for index, region in enumerate(regions):
+        for other in regions[index + 1 :]:
+            assert not region.overlaps(other)
+    assert sum(region.area for region in regions) == width * height
 
 
+@pytest.mark.parametrize("name", LAYOUTS)
 @given(st.integers(60, 400), st.integers(16, 150))
-def test_no_panel_is_too_small_to_say_anything(width: int, height: int) -> None:
-    for name, region in overview(width, height).items():
-        if name in ("status", "keys"):
+@settings(max_examples=60, deadline=None)
+def test_no_panel_is_too_small_to_say_anything(name: str, width: int, height: int) -> None:
+    for panel, region in LAYOUTS[name](width, height).items():
+        if panel in ("status", "tabs", "keys"):
             assert region.height == 1
         else:
-            assert region.height >= 4, name
-            assert region.width >= 28, name
+            assert region.height >= (3 if panel == "timeline" else 4), panel
+            assert region.width >= 28, panel
 
 
 def test_eighty_columns_show_ladder_stages_and_log_at_once() -> None:

@@ -6,13 +6,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from bourse.admin import actions
 from bourse.admin.messages import Frame, Level, Percentiles, SessionInfo, Sessions
 from bourse.tui.line import exactly, join_while_fits, panel, text_of, width_of
 from bourse.tui.replay import Digests, ReplayOutcome, ReplayReport, Verdict
-from bourse.tui.screens.help import help_rows
+from bourse.tui.screens.help import help_lines
 from bourse.tui.state import ConsoleState
-from bourse.tui.theme import BACKGROUNDS_256, FOREGROUNDS, Palette
-from bourse.tui.widgets import bars, gate, histogram, ladder, sessions, spark, stages, tape, wal
+from bourse.tui.theme import LOOKS, Palette
+from bourse.tui.widgets import (
+    bars,
+    files,
+    gate,
+    histogram,
+    ladder,
+    level,
+    loglines,
+    minutes,
+    people,
+    proof,
+    sessions,
+    spark,
+    stages,
+    tape,
+    timeline,
+    wal,
+)
 from tests.admin import samples
 from tests.tui import scenes
 
@@ -26,6 +44,24 @@ PANELS = {
     "p99": spark.p99_panel,
     "wal": wal.wal_panel,
     "sessions": sessions.sessions_panel,
+    "book": level.book_panel,
+    "level": level.level_panel,
+    "shape": level.shape_panel,
+    "stages_full": stages.stages_panel_full,
+    "minutes": minutes.minutes_panel,
+    "syncs": files.syncs_panel,
+    "segments": files.segments_panel,
+    "snapshots": files.snapshots_panel,
+    "checks": files.checks_panel,
+    "sync_rate": files.sync_rate_panel,
+    "write_rate": files.write_rate_panel,
+    "people": people.people_panel,
+    "session": people.session_panel,
+    "timeline": timeline.timeline_panel,
+    "track": timeline.track_panel,
+    "marks": timeline.marks_panel,
+    "proof": proof.proof_panel,
+    "log": loglines.log_panel,
 }
 
 
@@ -289,14 +325,16 @@ def test_the_key_line_always_offers_help_and_quit(width: int) -> None:
     assert {"help", "quit"} <= {name for _, _, name in places}
     text = text_of(row)
     for first, end, name in places:
-        assert bars.actions.BY_ID[name].title in text[first:end]
+        title = bars.actions.BY_ID[name].title
+        assert ("Stage" if name == "next" else title) in text[first:end]
 
 
-@pytest.mark.parametrize(("width", "height"), [(58, 14), (78, 22), (100, 30)])
-def test_help_is_nowhere_cut_off(width: int, height: int) -> None:
-    rows = texts(help_rows(width, height))
+@pytest.mark.parametrize("screen", actions.SCREENS)
+@pytest.mark.parametrize("width", [58, 82])
+def test_help_is_nowhere_cut_off(screen: str, width: int) -> None:
+    rows = texts(help_lines(live_state(screen=screen), width))
 
-    assert len(rows) <= height
+    assert {len(row) for row in rows} == {width}
     assert not any("…" in row for row in rows)
 
 
@@ -327,9 +365,9 @@ def test_a_frame_says_stale_with_a_sign() -> None:
 
 def test_styles_without_colour_have_none() -> None:
     for stale in (False, True):
-        palette = Palette(mono=True, stale=stale)
-        for token in FOREGROUNDS:
-            for ground in BACKGROUNDS_256:
+        palette = Palette("mono", stale=stale)
+        for token in LOOKS["dark"].foregrounds:
+            for ground in LOOKS["dark"].backgrounds:
                 style = palette.style(f"{token}/{ground}")
                 assert style.color is None
                 assert style.bgcolor is None
@@ -344,17 +382,21 @@ def _luminance(style_colour: object) -> float:
 
 
 @pytest.mark.parametrize("truecolor", [True, False])
-def test_text_can_be_read_on_every_ground_in_256_colours(truecolor: bool) -> None:
+@pytest.mark.parametrize("theme", ["dark", "light", "colourblind"])
+def test_text_can_be_read_on_every_ground_in_256_colours(theme: str, truecolor: bool) -> None:
     from rich.color import ColorSystem
 
-    palette = Palette(truecolor=truecolor)
-    anywhere = ("text", "bright", "bid", "ask", "bid-strong", "ask-strong", "warning", "accent")
+    palette = Palette(theme, truecolor=truecolor)
+    anywhere = ("text", "bright", "dim", "title", "legend", "key", "bid", "ask", "bid-strong")
+    anywhere += ("ask-strong", "ok", "warning", "slow", "error", "accent")
+    badges = ("ok", "warning", "error", "time", "quiet", "prod")
     pairs = [(tone, ground) for tone in anywhere for ground in ("", "bar", "chosen", "page")]
     pairs += [
         (tone, f"{side}-shade")
         for side in ("bid", "ask")
         for tone in ("text", "bright", side, f"{side}-strong")
     ]
+    pairs += [(f"badge-{state}", "") for state in badges]
     for foreground, ground in pairs:
         style = palette.style(f"{foreground}/{ground}")
         assert style.color is not None

@@ -4,16 +4,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual import events
 from textual.pilot import Pilot
 
-from bourse.admin.actions import ACTIONS
+from bourse.admin.actions import ACTIONS, key_table
 from bourse.admin.messages import Frame
 from bourse.tui.app import Console
 from bourse.tui.line import LineView
 from bourse.tui.picture import text_of
-from bourse.tui.screens.help import HelpScreen, spell
+from bourse.tui.screens.help import HelpScreen
 from bourse.tui.widgets.bars import footer_row
 from tests.admin import samples
 from tests.tui import scenes
@@ -90,7 +91,8 @@ def test_freeze_holds_the_picture_and_goes_on_where_it_is() -> None:
             app.store.apply(Frame("wal", tick, 0, samples.wal(tick)))
         app.paint()
         await pilot.pause()
-        assert text_of(app) == held
+        assert "FROZEN +60" in text_of(app)
+        assert text_of(app).splitlines()[1:] == held.splitlines()[1:]
 
         await pilot.press("space")
         await pilot.pause()
@@ -258,7 +260,7 @@ def test_resizes_through_every_layout_leave_no_hole() -> None:
             if width >= 60:
                 assert "BOOK ACME" in text
                 assert "LIVE" in text
-                assert text.splitlines()[-1].lstrip().startswith("s Snapshot")
+                assert text.splitlines()[-1].lstrip().startswith("s Snapshot"), (width, height)
             elif width == 40:
                 assert "60×16 needed, have 40×8" in text
 
@@ -266,8 +268,6 @@ def test_resizes_through_every_layout_leave_no_hole() -> None:
 
 
 def test_hostile_names_change_nothing_but_their_own_cells() -> None:
-    import msgspec
-
     async def scenario(app: Console, pilot: Pilot) -> None:
         evil = "[/]\x1b[2J\u202e[bold]漢字\n"
         sessions = samples.sessions(59)
@@ -311,10 +311,7 @@ def test_every_action_has_a_key_of_its_own_that_no_terminal_takes() -> None:
     assert len({action.id for action in ACTIONS}) == len(ACTIONS)
 
 
-def test_the_manual_names_every_key() -> None:
+def test_the_manuals_table_of_keys_is_the_registrys() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "console.md").read_text(encoding="utf-8")
 
-    for action in ACTIONS:
-        keys = " ".join(spell(key) for key in action.keys)
-        twin = f"`{action.command}` " if action.command else ""
-        assert f"| `{keys}` | {action.help} | {twin}|" in manual
+    assert key_table() in manual, "run: python -m bourse.admin.actions, and put it into the manual"

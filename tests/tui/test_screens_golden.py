@@ -1,4 +1,4 @@
-"""Whole screens as text: four sizes in three states, compared with files under golden/.
+"""Whole screens as text: seven screens at four sizes, and their states, compared with golden/.
 
 After a wanted change: BOURSE_UPDATE_GOLDENS=1 pytest tests/tui/test_screens_golden.py, and look at
 the difference before committing it.
@@ -6,35 +6,75 @@ the difference before committing it.
 
 import asyncio
 import os
+from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich.cells import cell_len
 
+from bourse.admin.actions import SCREENS
 from bourse.admin.client import Connection, ConnectionState
 from bourse.admin.store import Store
 from bourse.tui.picture import svg_of, text_of
+from bourse.tui.settings import Settings
 from tests.tui import scenes
 
 GOLDEN = Path(__file__).parent / "golden"
 SIZES = [(60, 16), (80, 24), (120, 36), (200, 60)]
-SCENES = [(size, state) for size in SIZES for state in ("live", "stale", "reconnecting")]
-SCENES.append(((80, 24), "waiting"))
+STATES = ("live", "stale", "lost", "read-only", "ascii", "chosen")
+SCENES = [(screen, size, "live") for screen in SCREENS for size in SIZES]
+SCENES += [(screen, (80, 24), state) for screen in SCREENS for state in STATES[1:]]
+SCENES += [("overview", size, state) for size in SIZES for state in ("stale", "lost")]
+SCENES += [("overview", (80, 24), "waiting"), ("overview", (120, 36), "prod")]
+SCENES = list(dict.fromkeys(SCENES))
 
 
-def screen(size: tuple[int, int], state: str, keys: tuple[str, ...] = (), mono: bool = False):
-    """Return the screen's text and its SVG."""
+def settings_of(state: str) -> Settings:
+    return Settings(ascii=state == "ascii", read_only=state == "read-only")
+
+
+@cache
+def texts_of(size: tuple[int, int], state: str) -> dict[str, str]:
+    """Return every screen's text in a state, from one app."""
+
+    async def scenario() -> dict[str, str]:
+        clock = scenes.Clock()
+        store = Store(clock) if state == "waiting" else scenes.filled_store(clock)
+        app = scenes.console(clock, store, settings=settings_of(state))
+        app.quiet = True
+        texts = {}
+        async with app.run_test(size=size) as pilot:
+            if state == "prod":
+                app.state.environment = "prod"
+            if state == "stale":
+                clock.now += 7
+            if state == "lost":
+                clock.now += 135
+                store.apply(Connection(ConnectionState.LOST, "gone", attempt=80))
+                store.markers._markers[-1] = msgspec.structs.replace(
+                    store.markers._markers[-1], time_ns=scenes.CHANGED_NS
+                )
+            for name in SCREENS:
+                app.show(name)
+                await pilot.pause()
+                if state == "chosen":
+                    await pilot.press("down", "down")
+                app.paint_all()
+                await pilot.pause()
+                texts[name] = text_of(app)
+        return texts
+
+    return asyncio.run(scenario())
+
+
+def screen(size: tuple[int, int], keys: tuple[str, ...] = (), mono: bool = False):
+    """Return the Overview's text and its SVG."""
 
     async def scenario() -> tuple[str, str]:
         clock = scenes.Clock()
-        store = Store(clock) if state == "waiting" else scenes.filled_store(clock)
-        app = scenes.console(clock, store, mono=mono)
+        app = scenes.console(clock, scenes.filled_store(clock), mono=mono)
         async with app.run_test(size=size) as pilot:
-            if state == "stale":
-                clock.now += 7
-            if state == "reconnecting":
-                clock.now += 135
-                store.apply(Connection(ConnectionState.LOST, "gone", attempt=80))
             for key in keys:
                 await pilot.press(key)
             app.paint()
@@ -45,13 +85,13 @@ def screen(size: tuple[int, int], state: str, keys: tuple[str, ...] = (), mono: 
 
 
 @pytest.mark.parametrize(
-    ("size", "state"),
+    ("name", "size", "state"),
     SCENES,
     ids=lambda one: one if isinstance(one, str) else "x".join(map(str, one)),
 )
-def test_screen_is_as_agreed(size: tuple[int, int], state: str) -> None:
-    text, _ = screen(size, state)
-    path = GOLDEN / f"overview-{size[0]}x{size[1]}-{state}.txt"
+def test_screen_is_as_agreed(name: str, size: tuple[int, int], state: str) -> None:
+    text = texts_of(size, state)[name]
+    path = GOLDEN / f"{name}-{size[0]}x{size[1]}-{state}.txt"
     if os.environ.get("BOURSE_UPDATE_GOLDENS"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -60,11 +100,13 @@ def test_screen_is_as_agreed(size: tuple[int, int], state: str) -> None:
     lines = text.splitlines()
     assert len(lines) == size[1]
     assert max(cell_len(line) for line in lines) <= size[0]
+    if state == "ascii":
+        assert text.isascii()
 
 
 def test_nothing_depends_on_colour_alone() -> None:
-    coloured, _ = screen((120, 36), "live")
-    mono, svg = screen((120, 36), "live", mono=True)
+    coloured, _ = screen((120, 36))
+    mono, svg = screen((120, 36), mono=True)
 
     assert mono == coloured
     fills = {part.split('"')[0] for part in svg.split('fill="#')[1:]}
@@ -77,13 +119,13 @@ def test_nothing_depends_on_colour_alone() -> None:
 
 
 def test_too_small_a_terminal_says_what_it_needs() -> None:
-    text, _ = screen((59, 15), "live")
+    text, _ = screen((59, 15))
 
     assert "60×16 needed, have 59×15" in text
 
 
 def test_help_over_the_smallest_screen_is_whole() -> None:
-    text, _ = screen((60, 16), "live", ("question_mark",))
+    text, _ = screen((60, 16), ("question_mark",))
 
-    assert "Leave; the daemon goes on, a demo ends." in text
-    assert "any key closes" in text
+    assert "HELP overview" in text
+    assert "any other key closes" in text

@@ -1,4 +1,4 @@
-"""Help: the keys, made from the action table, and what the panels mean."""
+"""Help: the keys of the screen one is on, made from the action table, and what the signs mean."""
 
 from __future__ import annotations
 
@@ -9,53 +9,50 @@ from textual.app import ComposeResult
 from textual.geometry import Size
 from textual.screen import ModalScreen
 
-from bourse.admin.actions import ACTIONS
+from bourse.admin.actions import BUILT, SCREENS, keys_of, on_screen, spell
 from bourse.tui.line import Cell, LineView, Row, exactly, panel, spread
 from bourse.tui.state import ConsoleState
 
 NOTES = (
-    ("A1, B1", "best ask, best bid; bar: the level's size, shade: sum up to it"),
+    ("A1, B1", "best ask, best bid; shade: sum up to it"),
     ("▲ B, ▼ S", "a trade whose taker bought, or sold"),
-    ("!", "the window's p99 is over twice the p99 since the start"),
-    ("behind", "records not on disk yet: nobody was told of them"),
-    ("~", "old numbers: no news of the daemon for three seconds"),
+    ("!", "p99 of the window over twice the usual"),
+    ("behind", "records not on disk yet: nobody was told"),
+    ("~", "old numbers: no news for three seconds"),
     ("time", "when a number last changed, in UTC"),
 )
 KEY_CELLS = 9
 
 
-def help_rows(width: int, height: int) -> list[Row]:
-    """Return the page's lines: the keys, and what the signs mean if there is room."""
+def help_lines(state: ConsoleState, width: int) -> list[Row]:
+    """Return the page's lines: this screen's own keys, those of all screens, the signs."""
+    own = [action for action in BUILT if action.screens and on_screen(action, state.screen)]
+    rest = [action for action in BUILT if not action.screens]
     rows: list[Row] = []
-    for action in ACTIONS:
-        keys = " ".join(spell(key) for key in action.keys)
-        cells: list[Cell] = [(f" {keys.ljust(KEY_CELLS)} ", "key"), (action.help, "text")]
+    for action in [*own, *rest]:
+        if action.id in [f"screen.{name}" for name in SCREENS[1:]]:
+            continue
+        words = " ".join(spell(key) for key in keys_of(action, state.keys))
+        help_text = action.help
+        if action.id == "screen.overview":
+            words = " ".join(
+                spell(keys_of(one, state.keys)[0])
+                for one in BUILT
+                if one.id.startswith("screen.") and keys_of(one, state.keys)
+            )
+            words, help_text = words.replace(" ", ""), "The seven screens."
+        cells: list[Cell] = [(f" {words.ljust(KEY_CELLS)} ", "key"), (help_text, "text")]
         twin: list[Cell] = [(f"{action.command} ", "dim")] if action.command else []
         rows.append(spread(cells, twin, width))
-    if height >= len(rows) + len(NOTES) + 1:
-        rows.append(exactly((), width))
-        for sign, meaning in NOTES:
-            note: list[Cell] = [(f" {sign.ljust(KEY_CELLS)} ", "bright"), (meaning, "text")]
-            rows.append(exactly(note, width))
+    rows.append(exactly((), width))
+    for sign, meaning in NOTES:
+        note: list[Cell] = [(f" {sign.ljust(KEY_CELLS)} ", "bright"), (meaning, "text")]
+        rows.append(exactly(note, width))
     return [tuple((text, f"{token}/page") for text, token in row) for row in rows]
 
 
-def spell(key: str) -> str:
-    """Return a key as people write it."""
-    names = {
-        "plus": "+",
-        "equals_sign": "=",
-        "minus": "-",
-        "question_mark": "?",
-        "down": "↓",
-        "up": "↑",
-        "f1": "F1",
-    }
-    return names.get(key, key.replace("ctrl+", "^"))
-
-
 class HelpView(LineView):
-    """Show the page."""
+    """Show the page, or the part of it that has room."""
 
     DEFAULT_CSS = """
     HelpView { width: 84; max-width: 100%; height: auto; max-height: 100%; }
@@ -63,36 +60,62 @@ class HelpView(LineView):
 
     TOPICS: ClassVar[frozenset[str]] = frozenset()
 
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._first = 0
+
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
         """Return the rows that the page takes."""
-        return len(help_rows(width, viewport.height - 2)) + 2
+        return len(help_lines(self.console_state, width)) + 2
 
     def draw(self, state: ConsoleState, width: int, height: int) -> list[Row]:
         """Return the framed page."""
+        lines = help_lines(state, width - 2)
+        last = max(0, len(lines) - (height - 2))
+        self._first = max(0, min(self._first, last))
+        scrolls = (
+            f"↑↓ {self._first + 1}-{min(len(lines), self._first + height - 2)} of {len(lines)} · "
+        )
         return panel(
-            help_rows(width - 2, height - 2),
+            lines[self._first : self._first + height - 2],
             width,
             height,
-            "HELP",
-            bottom="any key closes",
+            f"HELP {state.screen}",
+            bottom=f"{scrolls if last else ''}any other key closes" if last else "any key closes",
             highlight=True,
         )
 
+    def scroll_by(self, step: int) -> None:
+        """Show an earlier or later part."""
+        self._first += step
+        self.paint(self.console_state, None)
+
 
 class HelpScreen(ModalScreen[None]):
-    """The help page over the screen; any key closes it."""
+    """The help page over the screen; arrows scroll it, any other key closes it."""
 
     AUTO_FOCUS: ClassVar[str | None] = ""
+    _STEPS: ClassVar[dict[str, int]] = {
+        "down": 1,
+        "j": 1,
+        "up": -1,
+        "k": -1,
+        "pagedown": 8,
+        "pageup": -8,
+    }
 
     def compose(self) -> ComposeResult:
         """Show the page in the middle."""
         yield HelpView(id="help")
 
     def on_key(self, event: events.Key) -> None:
-        """Close, whatever the key, and let it do nothing else."""
+        """Scroll or close, and let the key do nothing else."""
         event.stop()
         event.prevent_default()
-        self._close()
+        if event.key in self._STEPS:
+            self.query_one(HelpView).scroll_by(self._STEPS[event.key])
+        else:
+            self._close()
 
     def on_click(self) -> None:
         """Close."""

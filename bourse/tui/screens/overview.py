@@ -35,3 +35,7 @@ class OverviewScreen(ConsoleScreen):
     def regions(self, width: int, height: int) -> Regions:
         """Return each panel's place in a terminal of this size."""
         return layout.overview(width, height, self.console_state.picture_for_log)
+
+    def move(self, step: int) -> None:
+        """Choose another stage."""
+        self.console_state.choose_stage(step)

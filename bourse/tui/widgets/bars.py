@@ -1,7 +1,8 @@
-"""The first and the last line of the screen: who is watched and how far to trust it; the keys."""
+"""The first two lines and the last: who is watched, how far to trust it, the screens, the keys."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar
 
 from textual import events
@@ -32,13 +33,19 @@ def badge_cell(state: ConsoleState) -> Cell:
 def activity_cells(state: ConsoleState) -> list[Cell]:
     """Return the badges of what the operator asked for, while it runs."""
     cells: list[Cell] = []
+    if state.refuses_changes:
+        cells += [(" ", "text"), (" READ-ONLY ", "badge-quiet")]
     if state.frozen:
-        cells += [(" ", "text"), (" FROZEN ", "badge-time")]
+        missed = f"+{count(state.frames_missed)} " if state.frames_missed else ""
+        cells += [(" ", "text"), (f" FROZEN {missed}", "badge-time")]
     if state.snapshot_running:
         cells += [(" ", "text"), (" SNAPSHOT ", "badge-time")]
     if state.replay_started is not None:
         seconds = max(0.0, state.clock() - state.replay_started)
-        cells += [(" ", "text"), (f" {glyphs.REPLAY} REPLAY {span(seconds)} ", "badge-time")]
+        done, total = state.replay_progress
+        share = f" {min(99, done * 100 // total)}%" if total else ""
+        words = f" {glyphs.REPLAY} REPLAY{share} {span(seconds)} "
+        cells += [(" ", "text"), (words, "badge-time")]
     elif state.replay is not None and state.replay.verdict is Verdict.DIFFERENT:
         cells += [(" ", "text"), (f" {glyphs.DIFFERENT} REPLAY DIFFERS ", "badge-error")]
     return cells
@@ -47,7 +54,10 @@ def activity_cells(state: ConsoleState) -> list[Cell]:
 def status_row(state: ConsoleState, width: int) -> Row:
     """Return the status line: the most important facts that fit, the time at the right."""
     store = state.store
-    head: list[Cell] = [(" bourse ", "bar-name"), (" ", "text"), badge_cell(state)]
+    head: list[Cell] = [(" bourse ", "bar-name"), (" ", "text")]
+    if state.environment:  # nobody is to take this instance for another
+        head = [(f" {clean(state.environment).upper()[:12]} ", "badge-prod"), *head]
+    head.append(badge_cell(state))
     head += activity_cells(state)
     head.append(("  ", "text"))
     time_text = f" {clock(store.changed_ns)}Z " if store.changed_ns else " "
@@ -104,27 +114,70 @@ def status_row(state: ConsoleState, width: int) -> Row:
     )
 
 
+def tabs_row(state: ConsoleState, width: int) -> tuple[Row, list[tuple[int, int, str]]]:
+    """Return the line of screens, and where each stands: (first cell, end, action id)."""
+    names = [(name, actions.BY_ID[f"screen.{name}"].title) for name in actions.SCREENS]
+    wide = sum(len(title) + 4 for _, title in names) < width
+    pad = " " if wide else ""
+    cells: list[Cell] = [] if wide else [(" ", "text")]
+    places: list[tuple[int, int, str]] = []
+    used = width_of(cells)
+    for name, title in names:
+        action = actions.BY_ID[f"screen.{name}"]
+        here = name == state.screen
+        key = actions.label_of(action, state.keys)
+        text = f"{glyphs.CHOSEN if here else pad}{key} {title}{pad}"
+        cells.append((text, "bright/chosen" if here else "legend"))
+        places.append((used, used + len(text), action.id))
+        used += len(text)
+        if not wide:
+            cells.append((" ", "text"))
+            used += 1
+    return exactly(cells, width), places
+
+
 def footer_row(state: ConsoleState, width: int) -> tuple[Row, list[tuple[int, int, str]]]:
     """Return the key line, and where each action stands: (first cell, end, action id)."""
-    right: list[Cell] = [(f" {state.rate_hz} fps ", "dim")]
+    skipped = f" · {count(state.skipped)} skipped" if state.skipped and width >= 100 else ""
+    right: list[Cell] = [(f" {state.rate_hz} fps{skipped} ", "dim")]
     room = width - width_of(right)
     cells: list[Cell] = []
     places: list[tuple[int, int, str]] = []
     used = 0
+    offered = [
+        (action, actions.label_of(action, state.keys), _title(action, state))
+        for action in actions.FOOTER
+        if actions.on_screen(action, state.screen) and actions.label_of(action, state.keys)
+    ]
     # Help and quit always stay: they are what one looks for when lost.
-    last = [action for action in actions.FOOTER if action.id in ("help", "quit")]
-    reserved = sum(len(action.key_label) + len(action.title) + 3 for action in last)
-    for action in actions.FOOTER:
-        title = "Go on" if action.id == "freeze" and state.frozen else action.title
-        need = len(action.key_label) + len(title) + 3
-        if action not in last and used + need + reserved > room:
+    last = ("help", "quit")
+    reserved = sum(len(key) + len(title) + 3 for one, key, title in offered if one.id in last)
+    for action, key, title in offered:
+        need = width_of(((key, ""),)) + len(title) + 3
+        if action.id not in last and used + need + reserved > room:
             continue
-        cells += [(f" {action.key_label}", "key"), (f" {title} ", "legend")]
+        off = action.changes and (state.refuses_changes or state.stale)
+        tones = ("faint", "faint") if off else ("key", "legend")
+        cells += [(f" {key}", tones[0]), (f" {title} ", tones[1])]
         places.append((used, used + need, action.id))
         used += need
     gap = max(0, width - width_of(cells) - width_of(right))
     row = exactly([*cells, (" " * gap, "text"), *right], width)
     return tuple((text, f"{token}/bar") for text, token in row), places
+
+
+def _title(action: actions.Action, state: ConsoleState) -> str:
+    """Return what the footer says of an action now."""
+    if action.id == "freeze" and state.frozen:
+        return "Go on"
+    if action.id == "next" and state.screen in ("overview", "latency"):
+        return "Stage"
+    if action.id == "next" and state.screen == "book":
+        return "Level"
+    return action.title
+
+
+LabelRow = Callable[[ConsoleState, int], tuple[Row, list[tuple[int, int, str]]]]
 
 
 class StatusBar(LineView):
@@ -140,32 +193,34 @@ class StatusBar(LineView):
         return [status_row(state, width)]
 
 
-class KeyBar(LineView):
-    """Show the keys; a click does what the key does."""
+class Chosen(Message):
+    """Posted when a label of a bar is clicked."""
+
+    def __init__(self, action_id: str) -> None:
+        super().__init__()
+        self.action_id = action_id
+
+
+class LabelBar(LineView):
+    """A line of labels; a click does what the key does."""
 
     DEFAULT_CSS = """
-    KeyBar { height: 1; width: 1fr; }
+    LabelBar { height: 1; width: 1fr; }
     """
-    TOPICS: ClassVar[frozenset[str]] = frozenset({UI})
+    TOPICS: ClassVar[frozenset[str]] = frozenset({UI, "connection"})
 
-    class Chosen(Message):
-        """Posted when a key's label is clicked."""
-
-        def __init__(self, action_id: str) -> None:
-            super().__init__()
-            self.action_id = action_id
-
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, id: str, row: LabelRow) -> None:
         super().__init__(id=id)
+        self._row = row
         self._places: list[tuple[int, int, str]] = []
 
     def draw(self, state: ConsoleState, width: int, height: int) -> list[Row]:
-        """Return the key line."""
-        row, self._places = footer_row(state, width)
+        """Return the line."""
+        row, self._places = self._row(state, width)
         return [row]
 
     def on_click(self, event: events.Click) -> None:
         """Turn a click on a label into a message; the app acts on it."""
         for first, end, action_id in self._places:
             if first <= event.x < end:
-                self.post_message(self.Chosen(action_id))
+                self.post_message(Chosen(action_id))

@@ -14,6 +14,8 @@ from __future__ import annotations
 from textwrap import wrap
 from typing import ClassVar, NamedTuple
 
+import msgspec
+
 from bourse.admin.messages import Depth, Level
 from bourse.tui import glyphs
 from bourse.tui.format import count, fit, mid
@@ -91,6 +93,7 @@ def level_row(
     most_cumulated: int,
     columns: Columns,
     width: int,
+    is_chosen: bool = False,
 ) -> Row:
     """Return one level's row in `width` cells.
 
@@ -103,11 +106,13 @@ def level_row(
         most_cumulated: the largest cumulated quantity on screen.
         columns: cells of each column.
         width: cells of the row.
+        is_chosen: the operator's choice stands on this level.
     """
     tone, ground = ("ask", "ask-shade") if side == "A" else ("bid", "bid-shade")
     strong = f"{tone}-strong" if rank == 1 else tone
     cells: list[Cell] = [
-        (f"{side}{rank}".ljust(columns.rank + 1), strong),
+        (f"{side}{rank}".ljust(columns.rank), strong),
+        (glyphs.CHOSEN if is_chosen else " ", "key"),
         (count(level.price_ticks).rjust(columns.price), strong),
         (" " + count(level.qty_lots).rjust(columns.quantity), "bright" if rank == 1 else "text"),
     ]
@@ -150,8 +155,47 @@ def middle_row(depth: Depth, shown: int, width: int) -> Row:
     return spread(left, right, width)
 
 
-def ladder_rows(depth: Depth, width: int, height: int) -> list[Row]:
-    """Return the inside of the ladder: asks from far to best, the middle, bids from best to far."""
+def grouped(depth: Depth, ticks: int) -> Depth:
+    """Return a book whose rows cover `ticks` ticks each: asks rounded up, bids down.
+
+    A group that the daemon's levels end in may hold more than is shown.
+    """
+    if ticks <= 1:
+        return depth
+
+    def group(levels: list[Level], up: bool) -> list[Level]:
+        groups: dict[int, Level] = {}
+        for level in levels:
+            price = level.price_ticks
+            edge = -(-price // ticks) * ticks if up else price // ticks * ticks
+            known = groups.get(edge, Level(edge, 0, 0))
+            groups[edge] = Level(
+                edge, known.qty_lots + level.qty_lots, known.order_count + level.order_count
+            )
+        return list(groups.values())
+
+    return msgspec.structs.replace(
+        depth, bids=group(depth.bids, False), asks=group(depth.asks, True)
+    )
+
+
+def ladder_rows(
+    depth: Depth,
+    width: int,
+    height: int,
+    levels: int = 0,
+    chosen: tuple[str, int] | None = None,
+) -> list[Row]:
+    """Return the inside of the ladder: asks from far to best, the middle, bids from best to far.
+
+    Args:
+        depth: the book.
+        width: cells of each row.
+        height: how many rows there are.
+        levels: levels a side at most; 0: as many as fit.
+        chosen: the operator's choice: side A or B, and its price. A ladder higher than the panel is
+            shown around it.
+    """
     if not depth.bids and not depth.asks:
         words = [
             "The book is empty.",
@@ -166,30 +210,61 @@ def ladder_rows(depth: Depth, width: int, height: int) -> list[Row]:
         ]
     asks_shown = max(0, (height - 1) // 2)
     bids_shown = max(0, height - 1 - asks_shown)
+    if levels:
+        asks_shown = bids_shown = levels
     shown = max(asks_shown, bids_shown)
     columns = columns_for(depth, shown, width)
 
     asks, bids = depth.asks[:asks_shown], depth.bids[:bids_shown]
     most = max([1, *(level.qty_lots for level in asks + bids)])
-    totals: list[list[int]] = []
-    for side in (asks, bids):
-        running, sums = 0, []
-        for level in side:
-            running += level.qty_lots
-            sums.append(running)
-        totals.append(sums)
+    totals = [sums_of(side) for side in (asks, bids)]
     most_cumulated = max((sums[-1] for sums in totals if sums), default=0)
 
-    ask_rows = [
-        level_row("A", rank, level, total, most, most_cumulated, columns, width)
-        for rank, (level, total) in enumerate(zip(asks, totals[0], strict=True), 1)
-    ]
-    bid_rows = [
-        level_row("B", rank, level, total, most, most_cumulated, columns, width)
-        for rank, (level, total) in enumerate(zip(bids, totals[1], strict=True), 1)
-    ]
-    padding = [exactly((), width)] * (asks_shown - len(ask_rows))
-    return [*padding, *reversed(ask_rows), middle_row(depth, shown, width), *bid_rows]
+    def side_rows(side: str, side_levels: list[Level], sums: list[int]) -> list[Row]:
+        return [
+            level_row(
+                side,
+                rank,
+                level,
+                total,
+                most,
+                most_cumulated,
+                columns,
+                width,
+                chosen == (side, level.price_ticks),
+            )
+            for rank, (level, total) in enumerate(zip(side_levels, sums, strict=True), 1)
+        ]
+
+    ask_rows = side_rows("A", asks, totals[0])[::-1]
+    bid_rows = side_rows("B", bids, totals[1])
+    middle = middle_row(depth, shown, width)
+    if not levels:
+        padding = [exactly((), width)] * (asks_shown - len(ask_rows))
+        return [*padding, *ask_rows, middle, *bid_rows]
+    rows = [*ask_rows, middle, *bid_rows]
+    if len(rows) <= height:
+        lead = max(0, min((height - 1) // 2 - len(ask_rows), height - len(rows)))
+        return [exactly((), width)] * lead + rows
+    # Around the choice, or the middle.
+    here = len(ask_rows)
+    if chosen is not None:
+        side, price = chosen
+        prices = [level.price_ticks for level in (asks if side == "A" else bids)]
+        if price in prices:
+            rank = prices.index(price) + 1
+            here += -rank if side == "A" else rank
+    first = max(0, min(here - height // 2, len(rows) - height))
+    return rows[first : first + height]
+
+
+def sums_of(levels: list[Level]) -> list[int]:
+    """Return for each level the quantity from the best price to it."""
+    running, sums = 0, []
+    for level in levels:
+        running += level.qty_lots
+        sums.append(running)
+    return sums
 
 
 def waiting_rows(state: ConsoleState, width: int, height: int) -> list[Row]:

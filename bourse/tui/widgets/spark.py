@@ -11,16 +11,18 @@ from bourse.tui.line import LineView, Row, exactly, panel
 from bourse.tui.state import UI, ConsoleState
 
 
-def spark_rows(samples: Sequence[float], width: int, height: int, tone: str) -> list[Row]:
-    """Return an area chart, newest at the right; the highest sample fills the height."""
-    shown = list(samples)[-width:]
+def spark_texts(samples: Sequence[float], width: int, height: int) -> list[str]:
+    """Return an area chart as texts, newest at the right; the highest sample fills the height."""
+    shown = list(samples)[-width:] if width > 0 else []
     most = max(shown, default=0)
     columns = [glyphs.column(value / most if most else 0, height) for value in shown]
     pad = " " * (width - len(columns))
-    return [
-        exactly(((pad + "".join(column[y] for column in columns), tone),), width)
-        for y in range(height)
-    ]
+    return [pad + "".join(column[y] for column in columns) for y in range(height)]
+
+
+def spark_rows(samples: Sequence[float], width: int, height: int, tone: str) -> list[Row]:
+    """Return an area chart, newest at the right; the highest sample fills the height."""
+    return [exactly(((text, tone),), width) for text in spark_texts(samples, width, height)]
 
 
 def commands_panel(state: ConsoleState, width: int, height: int) -> list[Row]:

@@ -16,7 +16,7 @@ from typing import ClassVar
 from bourse.admin.messages import Latency, StageLatency
 from bourse.admin.store import buckets_of
 from bourse.tui import glyphs
-from bourse.tui.format import NOTHING, bucket, count, duration_parts, foreign_stage
+from bourse.tui.format import NOTHING, bucket, count, duration, duration_parts, foreign_stage
 from bourse.tui.line import Cell, LineView, Row, exactly, panel
 from bourse.tui.state import UI, ConsoleState
 
@@ -86,8 +86,34 @@ def axis_text(low: int, high: int) -> str:
     return text.ljust(high - low + 1)
 
 
-def stage_rows(latency: Latency, chosen: str, width: int, height: int) -> list[Row]:
-    """Return a head and a row a stage, with as many columns as fit."""
+def stage_rows(
+    latency: Latency, chosen: str, width: int, height: int, with_counts: bool = False
+) -> list[Row]:
+    """Return a head and a row a stage, with as many columns as fit.
+
+    Args:
+        latency: what there is.
+        chosen: the chosen stage.
+        width: cells of each row.
+        height: how many rows there are.
+        with_counts: where there is room, also how many commands were measured, and the p99 since
+            the start.
+    """
+    if with_counts and width >= 90:
+        extra = [
+            (
+                f"{count(stage.window.count):>11}"
+                + (duration(stage.total.p99) if stage.total.count else NOTHING).rjust(11),
+                "text",
+            )
+            for stage in latency.stages
+        ]
+        rows = stage_rows(latency, chosen, width - 24, height)
+        # Rows are the head and the last stages.
+        shown = extra[len(extra) - (len(rows) - 1) :]
+        over: Cell = (f"{'commands':>11}{'p99 ever':>11}  ", "dim")
+        tails = [over, *((text + "  ", tone) for text, tone in shown)]
+        return [exactly((*row, tail), width) for row, tail in zip(rows, tails, strict=True)]
     for columns in _BY_WIDTH:
         used = 2 + NAME_CELLS + VALUE_CELLS_MIN * len(columns) + 2
         if used <= width:
@@ -104,7 +130,8 @@ def stage_rows(latency: Latency, chosen: str, width: int, height: int) -> list[R
     if picture:
         head.append(("   " + axis_text(low, high), "dim"))
     rows = [exactly(head, width)]
-    for stage in latency.stages[: height - 1]:
+    # Where there is no room for all, the last ones stay: among them the total.
+    for stage in latency.stages[-(height - 1) :] if height > 1 else ():
         is_chosen = stage.stage == chosen
         warn = is_slow(stage)
         window = stage.window
@@ -125,14 +152,21 @@ def stage_rows(latency: Latency, chosen: str, width: int, height: int) -> list[R
     return rows
 
 
-def stages_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
+def stages_panel_full(state: ConsoleState, width: int, height: int) -> list[Row]:
+    """Return the framed table with all that there is, for the Latency screen."""
+    return stages_panel(state, width, height, with_counts=True)
+
+
+def stages_panel(
+    state: ConsoleState, width: int, height: int, with_counts: bool = False
+) -> list[Row]:
     """Return the framed table."""
     latency = state.store.latency
     if latency is None:
         return panel([], width, height, "LATENCY")
     sampled = f" · 1 in {count(latency.sampled_one_in)}" if latency.sampled_one_in > 1 else ""
     return panel(
-        stage_rows(latency, state.stage, width - 2, height - 2),
+        stage_rows(latency, state.stage, width - 2, height - 2, with_counts),
         width,
         height,
         "LATENCY by stage",

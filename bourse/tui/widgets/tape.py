@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from bourse.admin.messages import Trade
@@ -13,8 +13,16 @@ from bourse.tui.line import Cell, LineView, Row, exactly, panel
 from bourse.tui.state import ConsoleState
 
 
-def tape_rows(trades: Sequence[Trade], width: int) -> list[Row]:
-    """Return one row a trade: time, side, price, quantity, and a bar for the quantity."""
+def tape_rows(
+    trades: Sequence[Trade], width: int, gaps: Mapping[int, int] | None = None
+) -> list[Row]:
+    """Return one row a trade: time, side, price, quantity, and a bar for the quantity.
+
+    Args:
+        trades: newest first.
+        width: cells of each row.
+        gaps: how many trades were missed right before the one with a sequence; said between rows.
+    """
     if not trades:
         return [exactly(((" no trades yet", "dim"),), width)]
     price_width = max(7, *(len(count(trade.price_ticks)) for trade in trades))
@@ -37,6 +45,9 @@ def tape_rows(trades: Sequence[Trade], width: int) -> list[Row]:
                 (" " + glyphs.bar(trade.qty_lots / most, min(24, bar_width)), f"{tone}-bar")
             )
         rows.append(exactly(cells, width))
+        if gaps and trade.sequence in gaps:
+            words = f" … {count(gaps[trade.sequence])} trades missed"
+            rows.append(exactly(((words, "warning"),), width))
     return rows
 
 
@@ -46,7 +57,7 @@ def tape_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
     trades = list(store.last_trades(height - 2))
     missed = f" · {count(store.trades_missed)} missed" if store.trades_missed else ""
     return panel(
-        tape_rows(trades, width - 2),
+        tape_rows(trades, width - 2, store.trade_gaps),
         width,
         height,
         "TRADES",
