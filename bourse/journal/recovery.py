@@ -134,6 +134,7 @@ def recover(
             passed("recovery_read")
             try:
                 if not dry_run:
+                    storage.confirm_names(data_dir)
                     _confirm_durable(log, tail)
                     passed("recovery_confirmed")
             except _EndChangedError:
@@ -166,6 +167,7 @@ def _new_directory(
     path = storage.segment_path(data_dir, 1)
     if not dry_run:
         storage.make_directory(path.parent)
+        storage.confirm_names(data_dir)
         storage.remove_unfinished(path.parent)
         header = layout.SegmentHeader(store_id, 1, 1, chain_crc)
         segment.create_segment(path, header, preallocate_bytes)

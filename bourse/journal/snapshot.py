@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bourse.core import records
-from bourse.errors import JournalError
+from bourse.errors import JournalError, UsageError
 from bourse.journal import storage
 from bourse.journal.crc32c import crc32c
 from bourse.journal.image import is_sorted_by_priority, sort_by_priority
@@ -175,7 +175,11 @@ def write(data_dir: Path, snapshot: Snapshot) -> Path:
         # Made anew it would hold a snapshot without its log.
         raise JournalError(f"the data directory {data_dir} is gone, and the log with it")
     path = storage.snapshot_path(data_dir, snapshot.wal_seq)
-    storage.make_directory(path.parent)
+    try:
+        storage.make_directory(path.parent)
+    except UsageError as error:
+        # Not the operator's mistake: the data directory is in use.
+        raise JournalError(f"cannot make {path.parent}: {error.__cause__ or error}") from error
     storage.create_file(path, encode(snapshot))
     return path
 

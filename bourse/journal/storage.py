@@ -112,6 +112,23 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
+def confirm_names(data_dir: Path) -> None:
+    """Make the names in a data directory durable, and its own.
+
+    A start that is killed between a rename and the sync of its directory leaves a file that is
+    there; a power loss would take its name, and with it all that was synced into the file since.
+
+    Raises:
+        JournalError: the disk refused.
+    """
+    for directory in (data_dir, data_dir / WAL_DIRECTORY, data_dir / SNAPSHOT_DIRECTORY):
+        with explained("sync", directory), contextlib.suppress(FileNotFoundError):
+            sync_directory(directory)
+    # Others may own the directory above; then they have made ours.
+    with explained("sync", data_dir.parent), contextlib.suppress(PermissionError):
+        sync_directory(data_dir.absolute().parent)
+
+
 def make_directory(path: Path, flag: str = "--data") -> None:
     """Make a directory and those above it, each durable in its parent.
 

@@ -401,3 +401,22 @@ def test_every_failing_call_is_one_sentence_and_harmless(tmp_path, monkeypatch, 
         assert recover(data_dir).torn_bytes == 0
         limit += 1
     assert limit > 7
+
+
+@pytest.mark.parametrize("is_made", [True, False])
+def test_the_names_that_a_killed_start_left_in_the_cache_are_made_durable(
+    tmp_path, monkeypatch, is_made
+):
+    synced = []
+    data_dir = tmp_path / "data"
+    storage.make_directory(data_dir / "wal")
+    if is_made:
+        # A start that ends after the first segment's rename, before the sync of its directory.
+        with monkeypatch.context() as patch:
+            patch.setattr(storage, "sync_directory", lambda path: None)
+            recover(data_dir, preallocate_bytes=65536)
+    monkeypatch.setattr(storage, "sync_directory", synced.append)
+
+    recover(data_dir, preallocate_bytes=65536)
+
+    assert {tmp_path, data_dir, data_dir / "wal"} <= set(synced)

@@ -100,6 +100,16 @@ def test_parts_that_do_not_belong_together_are_not_written(tmp_path, fault):
     assert storage.list_snapshots(tmp_path) == []
 
 
+def test_a_disk_that_refuses_the_directory_is_a_disk_that_refuses(tmp_path, monkeypatch):
+    def refuse(path):
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(storage, "sync_directory", refuse)
+
+    with pytest.raises(JournalError, match=r"cannot make .*snapshots: .*Input/output error"):
+        snapshot.write(tmp_path, image_of(made(), STORE))
+
+
 def test_failing_disk_leaves_the_older_snapshot_and_no_rest(tmp_path, monkeypatch):
     """S1: fail the n-th write, sync or close, for every n."""
     snapshot.write(tmp_path, image_of(made(7, 100), STORE))
