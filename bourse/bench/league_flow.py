@@ -10,8 +10,10 @@ quotes fade and nothing trades because of the move. Compiled only.
 from __future__ import annotations
 
 import cython
-from cython.cimports.bourse.core.engine import Engine, find_instrument
+from cython.cimports.bourse.core.books import BooksPtr, level_at, order_at, side_at
+from cython.cimports.bourse.core.engine import Engine
 from cython.cimports.bourse.core.records import Command, Event, EventWindow
+from cython.cimports.bourse.core.registry import find_instrument
 from cython.cimports.bourse.core.structures import LevelPtr, OrderPtr, SidePtr
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
@@ -221,11 +223,8 @@ class Flow:
     @cython.exceptval(check=False)
     def book_side(self, side: uint32_t) -> SidePtr:
         """Return one side of the flow's own book."""
-        return (
-            cython.cast(SidePtr, self.engine.side_pool.base)
-            + find_instrument(self.engine, 1)
-            + (side - _BUY)
-        )
+        books: BooksPtr = cython.address(self.engine.books)
+        return side_at(books, find_instrument(books, 1) + (side - _BUY))
 
     @cython.cfunc
     @cython.inline
@@ -307,10 +306,8 @@ class Flow:
         order: OrderPtr
         if stale == 0:
             return self.live + self.random(self.live_count)
-        level = (
-            cython.cast(LevelPtr, self.engine.level_pool.base) + self.book_side(stale).best_level
-        )
-        order = cython.cast(OrderPtr, self.engine.order_pool.base) + level.head
+        level = level_at(cython.address(self.engine.books), self.book_side(stale).best_level)
+        order = order_at(cython.address(self.engine.books), level.head)
         return self.live + (self.places[order.client_order_id] - 1)
 
     @cython.cfunc

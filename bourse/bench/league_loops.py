@@ -19,11 +19,11 @@ from cython.cimports.bourse.core.atomics import (
     store_release,
     yield_cpu,
 )
+from cython.cimports.bourse.core.digests import P1, P2, P3, P4, P5
 from cython.cimports.bourse.core.engine import Engine
 from cython.cimports.bourse.core.passing import pass_end, pass_line
 from cython.cimports.bourse.core.records import Command, Event, EventWindow
 from cython.cimports.bourse.core.ring import Ring, RingMemory, ring_ready, ring_release, ring_room
-from cython.cimports.bourse.core.structures import P1, P2, P3, P4, P5
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING
 from cython.cimports.libc.stdint import int64_t, uint64_t
 

@@ -14,7 +14,8 @@ from cython.cimports.bourse.core.records import (
     InstrumentRecord,
     OrderRecord,
 )
-from cython.cimports.bourse.core.structures import (
+from cython.cimports.bourse.core.structures import Block, BookSide, Level, Order, Session
+from cython.cimports.bourse.core.words import (
     ACCEPTED,
     BAD_COMMAND,
     BUY,
@@ -57,11 +58,6 @@ from cython.cimports.bourse.core.structures import (
     UNKNOWN_ORDER,
     UNKNOWN_SESSION,
     ZERO_QUANTITY,
-    Block,
-    BookSide,
-    Level,
-    Order,
-    Session,
 )
 
 from bourse import domain

@@ -1,87 +1,37 @@
 """Proves an engine's invariants by walking everything it holds; nothing is taken from its counters.
 
 O(everything), with the GIL, between commands: after every command in tests, on demand elsewhere.
-The digest of the state is computed anew. Compiled only: it reads structures.pxd in place.
+The digest of the state is computed anew. Compiled only: it reads books.pxd in place.
 """
 
 from __future__ import annotations
 
 import cython
-from cython.cimports.bourse.core.engine import (
-    Engine,
-    find_client,
-    find_instrument,
-    find_order,
-    find_session,
+from cython.cimports.bourse.core.books import (
+    BooksPtr,
+    block_at,
+    level_at,
+    order_at,
+    session_at,
+    side_at,
 )
+from cython.cimports.bourse.core.digests import M1, P1, P2, P3, P4, P5, fold
+from cython.cimports.bourse.core.engine import Engine
+from cython.cimports.bourse.core.executor import PHASE_IDLE
+from cython.cimports.bourse.core.indexes import ALL_ONES, TOMBSTONE, IndexPtr
+from cython.cimports.bourse.core.orders import find_client, find_order
+from cython.cimports.bourse.core.registry import find_instrument, find_session
 from cython.cimports.bourse.core.structures import (
-    ALL_ONES,
     BLOCK_LEVELS,
-    BUY,
-    M1,
-    P1,
-    P2,
-    P3,
-    P4,
-    P5,
-    PHASE_IDLE,
-    SELL,
-    TOMBSTONE,
     BlockPtr,
-    IndexPtr,
     LevelPtr,
     OrderPtr,
     SessionPtr,
     SidePtr,
     Uint64Ptr,
-    fold,
 )
+from cython.cimports.bourse.core.words import BUY, SELL
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def order_at(engine: Engine, slot: uint64_t) -> OrderPtr:
-    """Return the order in a slot."""
-    return cython.cast(OrderPtr, engine.order_pool.base) + slot
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def level_at(engine: Engine, slot: uint64_t) -> LevelPtr:
-    """Return the level in a slot."""
-    return cython.cast(LevelPtr, engine.level_pool.base) + slot
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def block_at(engine: Engine, slot: uint64_t) -> BlockPtr:
-    """Return the block in a slot."""
-    return cython.cast(BlockPtr, engine.block_pool.base) + slot
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def session_at(engine: Engine, slot: uint64_t) -> SessionPtr:
-    """Return the session in a slot."""
-    return cython.cast(SessionPtr, engine.session_pool.base) + slot
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def side_at(engine: Engine, slot: uint64_t) -> SidePtr:
-    """Return the side in a slot."""
-    return cython.cast(SidePtr, engine.side_pool.base) + slot
 
 
 @cython.cfunc
@@ -103,11 +53,11 @@ def require(holds: cython.bint, invariant_text: str) -> object:
 
 @cython.cfunc
 def check_queue(
-    engine: Engine, level_slot: uint32_t, side_slot: uint32_t, key: int64_t, digest: Uint64Ptr
+    books: BooksPtr, level_slot: uint32_t, side_slot: uint32_t, key: int64_t, digest: Uint64Ptr
 ) -> object:
     """Check one level's queue; returns its order count and adds its orders' terms to the digest."""
-    level: LevelPtr = level_at(engine, level_slot)
-    side: SidePtr = side_at(engine, side_slot)
+    level: LevelPtr = level_at(books, level_slot)
+    side: SidePtr = side_at(books, side_slot)
     order: OrderPtr
     slot: uint32_t = level.head
     before: uint32_t = 0
@@ -120,18 +70,18 @@ def check_queue(
     require(level.key == key and level.side == side_slot, "a level knows its side and price")
     require(slot != 0, "no level is empty")
     while slot != 0:
-        require(slot < engine.order_pool.next_unused, "a queue holds slots that exist")
-        order = order_at(engine, slot)
+        require(slot < books.order_pool.next_unused, "a queue holds slots that exist")
+        order = order_at(books, slot)
         require(order.level == level_slot, "an order is in the queue of its level")
         require(order.prev == before, "a queue's links agree both ways")
         require(0 < order.leaves_lots <= order.qty_lots, "0 < leaves <= quantity")
         require(order.leaves_lots <= ALL_ONES - lots, "no level total overflows")
         require(order.place >> 8 > priority, "a queue is in order of priority")
-        require(order.place >> 8 < engine.state.next_priority, "priorities were given out")
-        require(0 < order.order_id < engine.state.next_order_id, "order ids were given out")
-        require(find_order(engine, order.order_id) == slot, "an order is found by its order id")
+        require(order.place >> 8 < books.state.next_priority, "priorities were given out")
+        require(0 < order.order_id < books.state.next_order_id, "order ids were given out")
+        require(find_order(books, order.order_id) == slot, "an order is found by its order id")
         require(
-            find_client(engine, order.session, order.client_order_id) == slot,
+            find_client(books, order.session, order.client_order_id) == slot,
             "an order is found by its session and client order id",
         )
         priority = order.place >> 8
@@ -140,7 +90,7 @@ def check_queue(
         digest[0] += fold(order.order_id * P1 + priority * P2 + order.leaves_lots * P4 + shared, M1)
         before = slot
         slot = order.next
-        require(count <= engine.state.live_order_count, "queues have no cycles")
+        require(count <= books.state.live_order_count, "queues have no cycles")
     require(level.tail == before, "a level's tail is its youngest order")
     require(level.order_count == count, "a level counts its orders")
     require(level.qty_lots == lots, "a level's total is the sum of its orders' open quantities")
@@ -148,9 +98,9 @@ def check_queue(
 
 
 @cython.cfunc
-def check_side(engine: Engine, side_slot: uint32_t, digest: Uint64Ptr) -> object:
+def check_side(books: BooksPtr, side_slot: uint32_t, digest: Uint64Ptr) -> object:
     """Check one side's levels; returns its order count."""
-    side: SidePtr = side_at(engine, side_slot)
+    side: SidePtr = side_at(books, side_slot)
     block: BlockPtr
     at: uint32_t
     position: uint32_t
@@ -159,7 +109,7 @@ def check_side(engine: Engine, side_slot: uint32_t, digest: Uint64Ptr) -> object
     orders: object = 0
     best: uint32_t = 0
     for at in range(side.block_count):
-        block = block_at(engine, side.blocks[at])
+        block = block_at(books, side.blocks[at])
         require(block.slot == side.blocks[at], "a block knows its slot")
         require(block.count <= BLOCK_LEVELS, "no block is overfull")
         require(block.count > 0 or side.block_count == 1, "no block but a side's only one is empty")
@@ -171,7 +121,7 @@ def check_side(engine: Engine, side_slot: uint32_t, digest: Uint64Ptr) -> object
             key = block.keys[position]
             best = block.levels[position]
             levels += 1
-            orders += check_queue(engine, best, side_slot, key, digest)
+            orders += check_queue(books, best, side_slot, key, digest)
     require(side.level_count == levels, "a side counts its levels")
     require(side.best_level == best, "a side knows its best level")
     require(best == 0 or side.best_key == key, "a side knows its best price")
@@ -179,14 +129,14 @@ def check_side(engine: Engine, side_slot: uint32_t, digest: Uint64Ptr) -> object
         require(side.top == cython.NULL, "an empty side has no top block")
     else:
         require(
-            side.top == block_at(engine, side.blocks[side.block_count - 1]),
+            side.top == block_at(books, side.blocks[side.block_count - 1]),
             "a side knows its top block",
         )
     return orders
 
 
 @cython.cfunc
-def check_sessions(engine: Engine) -> object:
+def check_sessions(books: BooksPtr) -> object:
     """Check the sessions' lists; returns the number of orders on them."""
     slot: uint64_t
     session: SessionPtr
@@ -197,13 +147,13 @@ def check_sessions(engine: Engine) -> object:
     total: uint64_t = 0
     sessions: uint64_t = 0
     order_id: uint64_t
-    for slot in range(1, engine.session_pool.next_unused):
-        session = session_at(engine, slot)
+    for slot in range(1, books.session_pool.next_unused):
+        session = session_at(books, slot)
         if session.session_id == 0:
             continue
         sessions += 1
-        require(session.session_id <= engine.state.last_session_id, "session ids were opened")
-        require(find_session(engine, session.session_id) == slot, "a session is found by its id")
+        require(session.session_id <= books.state.last_session_id, "session ids were opened")
+        require(find_session(books, session.session_id) == slot, "a session is found by its id")
         require(session.is_open or session.head != 0, "a session is open or has live orders")
         require(session.owner >> 32 == session.session_id, "a session knows its word in events")
         at = session.head
@@ -211,7 +161,7 @@ def check_sessions(engine: Engine) -> object:
         count = 0
         order_id = 0
         while at != 0:
-            order = order_at(engine, at)
+            order = order_at(books, at)
             require(order.leaves_lots != 0, "a session's orders are live")
             require(order.session == slot, "an order is on the list of its session")
             require(order.session_prev == before, "a session's links agree both ways")
@@ -220,71 +170,69 @@ def check_sessions(engine: Engine) -> object:
             before = at
             at = order.session_next
             count += 1
-            require(count <= engine.state.live_order_count, "session lists have no cycles")
+            require(count <= books.state.live_order_count, "session lists have no cycles")
         require(session.tail == before, "a session's tail is its youngest order")
         total += count
-    require(sessions == engine.state.session_count, "sessions are counted")
-    require(engine.by_session_id.count == sessions, "the session index holds the sessions")
+    require(sessions == books.state.session_count, "sessions are counted")
+    require(books.by_session_id.count == sessions, "the session index holds the sessions")
     return total
 
 
 @cython.cfunc
-def check_pools(engine: Engine, level_count: uint64_t, block_count: uint64_t) -> object:
+def check_pools(books: BooksPtr, level_count: uint64_t, block_count: uint64_t) -> object:
     """Check that every slot is live or on its pool's free list."""
     slot: uint32_t
     count: uint64_t = 0
-    slot = engine.order_pool.free
+    slot = books.order_pool.free
     while slot != 0:
-        require(order_at(engine, slot).leaves_lots == 0, "free order slots are empty")
-        slot = order_at(engine, slot).next
+        require(order_at(books, slot).leaves_lots == 0, "free order slots are empty")
+        slot = order_at(books, slot).next
         count += 1
     require(
-        engine.state.live_order_count + count == engine.order_pool.next_unused - 1,
+        books.state.live_order_count + count == books.order_pool.next_unused - 1,
         "every order slot is live or free",
     )
     count = 0
-    slot = engine.level_pool.free
+    slot = books.level_pool.free
     while slot != 0:
-        slot = level_at(engine, slot).head
+        slot = level_at(books, slot).head
         count += 1
-    require(engine.level_pool.live_count == level_count, "the pool counts levels")
+    require(books.level_pool.live_count == level_count, "the pool counts levels")
     require(
-        level_count + count == engine.level_pool.next_unused - 1, "every level slot is live or free"
+        level_count + count == books.level_pool.next_unused - 1, "every level slot is live or free"
     )
     count = 0
-    slot = engine.block_pool.free
+    slot = books.block_pool.free
     while slot != 0:
-        slot = block_at(engine, slot).next_free
+        slot = block_at(books, slot).next_free
         count += 1
-    require(engine.block_pool.live_count == block_count, "the pool counts blocks")
+    require(books.block_pool.live_count == block_count, "the pool counts blocks")
     require(
-        block_count + count == engine.block_pool.next_unused - 1, "every block slot is live or free"
+        block_count + count == books.block_pool.next_unused - 1, "every block slot is live or free"
     )
     count = 0
-    slot = engine.session_pool.free
+    slot = books.session_pool.free
     while slot != 0:
-        slot = session_at(engine, slot).head
+        slot = session_at(books, slot).head
         count += 1
+    require(books.session_pool.live_count == books.state.session_count, "the pool counts sessions")
     require(
-        engine.session_pool.live_count == engine.state.session_count, "the pool counts sessions"
-    )
-    require(
-        engine.session_pool.live_count + count == engine.session_pool.next_unused - 1,
+        books.session_pool.live_count + count == books.session_pool.next_unused - 1,
         "every session slot is live or free",
     )
     return None
 
 
 @cython.cfunc
-def count_table(engine: Engine) -> object:
+def count_table(books: BooksPtr) -> object:
     """Return how many orders the table of order ids holds."""
     position: uint64_t
-    found: uint64_t = engine.by_order_id.strays.count
-    for position in range(engine.by_order_id.mask + 1):
-        found += engine.by_order_id.slots[position] != 0
-    if engine.by_order_id.old_slots != cython.NULL:
-        for position in range(engine.by_order_id.old_mask + 1):
-            found += engine.by_order_id.old_slots[position] != 0
+    found: uint64_t = books.by_order_id.strays.count
+    for position in range(books.by_order_id.mask + 1):
+        found += books.by_order_id.slots[position] != 0
+    if books.by_order_id.old_slots != cython.NULL:
+        for position in range(books.by_order_id.old_mask + 1):
+            found += books.by_order_id.old_slots[position] != 0
     return found
 
 
@@ -317,6 +265,7 @@ def check(engine: Engine) -> None:
     Raises:
         AssertionError: names the first invariant that does not hold.
     """
+    books: BooksPtr = cython.address(engine.books)
     digest: uint64_t = 0
     book: uint32_t
     orders: object = 0
@@ -325,47 +274,43 @@ def check(engine: Engine) -> None:
     buy: SidePtr
     sell: SidePtr
     require(engine.phase == PHASE_IDLE, "no command is unfinished")
-    for book in range(2, 2 * engine.state.instrument_count + 2, 2):
-        buy = side_at(engine, book)
-        sell = side_at(engine, book + 1)
+    for book in range(2, 2 * books.state.instrument_count + 2, 2):
+        buy = side_at(books, book)
+        sell = side_at(books, book + 1)
         require(
-            find_instrument(engine, buy.instrument_id) == book
+            find_instrument(books, buy.instrument_id) == book
             and sell.instrument_id == buy.instrument_id
             and buy.side == BUY
             and sell.side == SELL,
             "an instrument is found by its id",
         )
-        orders += check_side(engine, book, cython.address(digest))
-        orders += check_side(engine, book + 1, cython.address(digest))
+        orders += check_side(books, book, cython.address(digest))
+        orders += check_side(books, book + 1, cython.address(digest))
         levels += buy.level_count + sell.level_count
         blocks += buy.block_count + sell.block_count
         if buy.best_level != 0 and sell.best_level != 0:
             require(key_of(BUY, buy.best_key) < key_of(SELL, sell.best_key), "no book is crossed")
-    require(orders == engine.state.live_order_count, "live orders are counted")
-    require(check_sessions(engine) == orders, "every live order is on its session's list")
-    check_pools(engine, levels, blocks)
-    check_index(cython.address(engine.by_client), orders, "by_client")
-    require(count_table(engine) == orders, "by_order_id: the table holds what is live")
-    require(
-        engine.by_instrument_id.count == engine.state.instrument_count, "instruments are counted"
-    )
+    require(orders == books.state.live_order_count, "live orders are counted")
+    require(check_sessions(books) == orders, "every live order is on its session's list")
+    check_pools(books, levels, blocks)
+    check_index(cython.address(books.by_client), orders, "by_client")
+    require(count_table(books) == orders, "by_order_id: the table holds what is live")
+    require(books.by_instrument_id.count == books.state.instrument_count, "instruments are counted")
     check_index(
-        cython.address(engine.by_order_id.strays), engine.by_order_id.strays.count, "by_order_id"
+        cython.address(books.by_order_id.strays), books.by_order_id.strays.count, "by_order_id"
     )
-    check_index(cython.address(engine.by_session_id), engine.state.session_count, "by_session_id")
+    check_index(cython.address(books.by_session_id), books.state.session_count, "by_session_id")
     check_index(
-        cython.address(engine.by_instrument_id), engine.state.instrument_count, "by_instrument_id"
+        cython.address(books.by_instrument_id), books.state.instrument_count, "by_instrument_id"
     )
-    require(engine.state.state_digest == digest, "the state digest is that of the live orders")
-    require(engine.state.bought_lots == engine.state.sold_lots, "bought = sold")
-    require(
-        engine.state.order_count + 1 == engine.state.next_order_id, "accepted orders are counted"
-    )
+    require(books.state.state_digest == digest, "the state digest is that of the live orders")
+    require(books.state.bought_lots == books.state.sold_lots, "bought = sold")
+    require(books.state.order_count + 1 == books.state.next_order_id, "accepted orders are counted")
 
 
 def longest_search(engine: Engine) -> int:
     """Return how far the entry of by_client that is farthest from home stands."""
-    index: IndexPtr = cython.address(engine.by_client)
+    index: IndexPtr = cython.address(engine.books.by_client)
     position: uint64_t
     distance: uint64_t
     most: uint64_t = 0

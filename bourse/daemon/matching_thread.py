@@ -21,7 +21,14 @@ from cython.cimports.bourse.core.atomics import (
     store_seq_cst,
     yield_cpu,
 )
+from cython.cimports.bourse.core.books import BooksPtr
 from cython.cimports.bourse.core.engine import Engine
+from cython.cimports.bourse.core.exports import (
+    export_depth,
+    export_instruments,
+    export_orders,
+    export_sessions,
+)
 from cython.cimports.bourse.core.killpoint import MATCHED, RECORDED, passing
 from cython.cimports.bourse.core.parking import (
     doorbell_arm,
@@ -286,7 +293,7 @@ class MatchingThread:
                 head = cython.address(self.window.base[heads[index] & self.window.mask])
                 head.leaves_lots = matched_ns
                 head.spare = cython.cast(uint32_t, matched_ns - dequeued_ns)
-        store_relaxed(cython.address(shared.matched_seq), self.engine.state.wal_seq)
+        store_relaxed(cython.address(shared.matched_seq), self.engine.books.state.wal_seq)
         self._publish_events()
         return running
 
@@ -300,7 +307,7 @@ class MatchingThread:
         command: cython.pointer[Command]
         slot: cython.pointer[JournalSlot]
         taken: uint64_t
-        wal_seq: uint64_t = self.engine.state.wal_seq
+        wal_seq: uint64_t = self.engine.books.state.wal_seq
         next_position: uint64_t = self.journal_next
         for taken in range(count):
             command = cython.cast(
@@ -321,9 +328,9 @@ class MatchingThread:
             wal_seq += 1
             slot = cython.cast(cython.pointer[JournalSlot], ring_slot(journal, next_position))
             slot.wal_seq = wal_seq
-            slot.state_digest = self.engine.state.state_digest
-            slot.event_digest = self.engine.state.event_digest
-            slot.event_seq = self.engine.state.event_seq
+            slot.state_digest = self.engine.books.state.state_digest
+            slot.event_digest = self.engine.books.state.event_digest
+            slot.event_seq = self.engine.books.state.event_seq
             slot.command = command[0]
             next_position += 1
         if next_position != self.journal_next:
@@ -389,7 +396,7 @@ class MatchingThread:
         )
         memset(event, 0, cython.sizeof(Event))
         event.kind = kind
-        event.sequence = self.engine.state.wal_seq
+        event.sequence = self.engine.books.state.wal_seq
         self.window.next += 1
         return event
 
@@ -405,8 +412,9 @@ class MatchingThread:
         event: cython.pointer[Event]
         if levels > DEPTH_LEVELS_MAX:
             levels = DEPTH_LEVELS_MAX
-        buffer.state = self.engine.state
-        buffer.unknown_instrument = self.engine.depth(
+        buffer.state = self.engine.books.state
+        buffer.unknown_instrument = export_depth(
+            cython.address(self.engine.books),
             command.instrument_id,
             levels,
             buffer.bids,
@@ -425,12 +433,13 @@ class MatchingThread:
     def _copy_image(self) -> cython.void:
         """Copy the state as of the mark into the memory that the gateway lent."""
         image: cython.pointer[SnapshotImage] = cython.address(self.memory.image)
+        books: BooksPtr = cython.address(self.engine.books)
         started_ns: int64_t = mono_ns()
-        image.state = self.engine.state
-        image.order_count = self.engine.export_orders(image.orders, image.order_capacity)
-        image.session_count = self.engine.export_sessions(image.sessions, image.session_capacity)
-        image.instrument_count = self.engine.export_instruments(
-            image.instruments, image.instrument_capacity
+        image.state = self.engine.books.state
+        image.order_count = export_orders(books, image.orders, image.order_capacity)
+        image.session_count = export_sessions(books, image.sessions, image.session_capacity)
+        image.instrument_count = export_instruments(
+            books, image.instruments, image.instrument_capacity
         )
         image.pause_ns = mono_ns() - started_ns
         self._wait_for_room(1)

@@ -161,9 +161,9 @@ class Applier:
                 if scanner.command.kind >= _FIRST_READ_KIND:
                     fault = _FAULT_KIND
                 elif scanner.digests != cython.NULL and (
-                    scanner.digests.state_digest != engine.state.state_digest
-                    or scanner.digests.event_digest != engine.state.event_digest
-                    or scanner.digests.event_seq != engine.state.event_seq
+                    scanner.digests.state_digest != engine.books.state.state_digest
+                    or scanner.digests.event_digest != engine.books.state.event_digest
+                    or scanner.digests.event_seq != engine.books.state.event_seq
                 ):
                     fault = _FAULT_DIGEST
                 else:
@@ -183,9 +183,9 @@ class Applier:
                     self.executed += 1
                     if scanner.wal_seq == self.expected_seq:
                         if (
-                            self.expected_digests[0] != engine.state.state_digest
-                            or self.expected_digests[1] != engine.state.event_digest
-                            or self.expected_digests[2] != engine.state.event_seq
+                            self.expected_digests[0] != engine.books.state.state_digest
+                            or self.expected_digests[1] != engine.books.state.event_digest
+                            or self.expected_digests[2] != engine.books.state.event_seq
                         ):
                             fault = _FAULT_SNAPSHOT
                         with cython.gil:

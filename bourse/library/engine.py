@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.bourse.core.engine import Engine as CoreEngine
+from cython.cimports.bourse.core.events import EventPtr, WindowPtr
+from cython.cimports.bourse.core.executor import CommandPtr
 from cython.cimports.bourse.core.records import Command, DepthLevel, Event, EventWindow
-from cython.cimports.bourse.core.structures import (
+from cython.cimports.bourse.core.words import (
     ACCEPTED,
     BUY,
     BY_ORDER_ID,
@@ -37,9 +39,6 @@ from cython.cimports.bourse.core.structures import (
     SESSION_END,
     SESSION_OPEN,
     TRADE,
-    CommandPtr,
-    EventPtr,
-    WindowPtr,
 )
 from cython.cimports.bourse.library.arguments import side_of, signed, unsigned
 from cython.cimports.bourse.library.reads import best_price, level_at_price
@@ -333,7 +332,7 @@ class Engine:
             uint32_t, unsigned(instrument_id, "instrument_id", _U32_MAX)
         )
         if client_order_id is None:
-            command.client_order_id = self.core.state.next_order_id
+            command.client_order_id = self.core.books.state.next_order_id
         else:
             command.client_order_id = unsigned(client_order_id, "client_order_id", _U64_MAX)
         return self.answer(cython.address(command))
@@ -435,7 +434,7 @@ class Engine:
         number: uint64_t
         memset(cython.address(command), 0, cython.sizeof(Command))
         if session_id is None:
-            number = cython.cast(uint64_t, self.core.state.last_session_id) + 1
+            number = cython.cast(uint64_t, self.core.books.state.last_session_id) + 1
             # An engine that knows the operator only has not counted it yet.
             number = max(number, cython.cast(uint64_t, SESSION_ID))
         else:
@@ -709,17 +708,17 @@ class Engine:
     @property
     def live_order_count(self) -> int:
         """Orders in the books."""
-        return self.core.state.live_order_count
+        return self.core.books.state.live_order_count
 
     @property
     def state_digest(self) -> int:
         """Digest of the live orders (docs/matching.md)."""
-        return self.core.state.state_digest
+        return self.core.books.state.state_digest
 
     @property
     def event_digest(self) -> int:
         """Digest of all numbered events, in their order."""
-        return self.core.state.event_digest
+        return self.core.books.state.event_digest
 
     def check(self) -> None:
         """Prove the engine's invariants; takes time in proportion to all that it holds.
@@ -734,8 +733,8 @@ class Engine:
     def __repr__(self) -> str:
         """Say it shortly."""
         return (
-            f"<bourse.Engine: {self.core.state.live_order_count} live orders, "
-            f"state digest {records.digest_text(self.core.state.state_digest)}>"
+            f"<bourse.Engine: {self.core.books.state.live_order_count} live orders, "
+            f"state digest {records.digest_text(self.core.books.state.state_digest)}>"
         )
 
     # --- Snapshots ---

@@ -1,21 +1,19 @@
 """Looking at a book between two commands: the best price of a side, the level at a price.
 
-Reads what structures.pxd draws, as audit.py does, and changes nothing. Both faces of the library
+Reads what books.pxd keeps, as audit.py does, and changes nothing. Both faces of the library
 call it, with and without the GIL. Compiled only.
 """
 
 from __future__ import annotations
 
 import cython
-from cython.cimports.bourse.core.engine import Engine, find_instrument
-from cython.cimports.bourse.core.structures import (
-    BUY,
-    BlockPtr,
-    DepthLevelPtr,
-    Int64Ptr,
-    LevelPtr,
-    SidePtr,
-)
+from cython.cimports.bourse.core.books import BooksPtr, block_at, level_at, side_at
+from cython.cimports.bourse.core.engine import Engine
+from cython.cimports.bourse.core.exports import DepthLevelPtr
+from cython.cimports.bourse.core.levels import find_block, key_of, position_in
+from cython.cimports.bourse.core.registry import find_instrument
+from cython.cimports.bourse.core.structures import BlockPtr, Int64Ptr, LevelPtr, SidePtr
+from cython.cimports.bourse.core.words import BUY
 from cython.cimports.libc.stdint import int64_t, uint32_t
 
 
@@ -25,37 +23,11 @@ from cython.cimports.libc.stdint import int64_t, uint32_t
 @cython.exceptval(check=False)
 def side_of(engine: Engine, instrument_id: uint32_t, side: uint32_t) -> SidePtr:
     """Return one side of a book, NULL when there is no such instrument."""
-    slot: uint32_t = find_instrument(engine, instrument_id)
+    books: BooksPtr = cython.address(engine.books)
+    slot: uint32_t = find_instrument(books, instrument_id)
     if slot == 0:
         return cython.NULL
-    return cython.cast(SidePtr, engine.side_pool.base) + (slot if side == BUY else slot + 1)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def turned(side: SidePtr, price_or_key: int64_t) -> int64_t:
-    """Price to key, and key to price: higher keys are better prices on both sides."""
-    return price_or_key if side.side == BUY else ~price_or_key
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def last_not_above(keys: Int64Ptr, count: uint32_t, key: int64_t) -> uint32_t:
-    """Return the position of the last of ascending keys that is not above `key`, 0 if all are."""
-    low: uint32_t = 0
-    high: uint32_t = count
-    middle: uint32_t
-    while high - low > 1:
-        middle = (low + high) // 2
-        if keys[middle] <= key:
-            low = middle
-        else:
-            high = middle
-    return low
+    return side_at(books, slot if side == BUY else slot + 1)
 
 
 @cython.cfunc
@@ -70,7 +42,7 @@ def best_price(
         return -1
     if book.best_level == 0:
         return 0
-    price_ticks[0] = turned(book, book.best_key)
+    price_ticks[0] = key_of(book.side, book.best_key)
     return 1
 
 
@@ -85,6 +57,7 @@ def level_at_price(
     level: DepthLevelPtr,
 ) -> cython.int:
     """Find what rests at one price of one side (see reads.pxd)."""
+    books: BooksPtr = cython.address(engine.books)
     book: SidePtr = side_of(engine, instrument_id, side)
     block: BlockPtr
     found: LevelPtr
@@ -98,13 +71,12 @@ def level_at_price(
         return -1
     if book.best_level == 0:
         return 0
-    key = turned(book, price_ticks)
-    position = last_not_above(book.separators, book.block_count, key)
-    block = cython.cast(BlockPtr, engine.block_pool.base) + book.blocks[position]
-    position = last_not_above(cython.address(block.keys[0]), block.count, key)
-    if block.count == 0 or block.keys[position] != key:
+    key = key_of(book.side, price_ticks)
+    block = block_at(books, book.blocks[find_block(book, key)])
+    position = position_in(block, key)
+    if position == block.count or block.keys[position] != key:
         return 0
-    found = cython.cast(LevelPtr, engine.level_pool.base) + block.levels[position]
+    found = level_at(books, block.levels[position])
     level.qty_lots = found.qty_lots
     level.order_count = found.order_count
     return 1

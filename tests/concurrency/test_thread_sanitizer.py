@@ -168,7 +168,7 @@ def test_the_daemons_threads(durability, poll, modules):
     ("mistake", "whose"),
     [
         (RELAXED_PUBLISH, "matching_thread"),
-        (RELAXED_RELEASE, "engine"),
+        (RELAXED_RELEASE, "executor"),
         (EARLY_DEPTH_READ, "matching_thread"),
     ],
 )

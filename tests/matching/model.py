@@ -1,7 +1,7 @@
 """The reference engine: every rule of docs/matching.md in the plainest Python, and nothing else.
 
-It shares no code with bourse/core/engine.py. Books are lists that are searched and sorted; nothing
-is fast.
+It shares no code with bourse/core. Books are lists that are searched and sorted; nothing is
+fast.
 """
 
 from __future__ import annotations

@@ -1,0 +1,30 @@
+# How an event is written: all 64 bytes at once.
+
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+
+from bourse.core.records cimport Event, EventWindow
+from bourse.core.structures cimport Uint64Ptr
+
+ctypedef Event *EventPtr
+ctypedef EventWindow *WindowPtr
+
+
+cdef inline void put_event(
+    EventPtr event, uint64_t kind, uint64_t reason, uint64_t side, uint64_t session_id, uint64_t sequence,
+    uint64_t client_order_id, uint64_t order_id, int64_t price_ticks, uint64_t qty_lots, uint64_t leaves_lots,
+    uint32_t instrument_id,
+) noexcept nogil:
+    # Write all 64 bytes of an event.
+    #
+    # Eight words instead of thirteen fields, because a core stores one or two words a cycle. The
+    # first word is kind, reason, side, command_kind and session_id, the last one instrument_id and
+    # spare: the machine is little-endian.
+    cdef Uint64Ptr words = <Uint64Ptr> event
+    words[0] = kind | (reason << 8) | (side << 16) | (session_id << 32)
+    words[1] = sequence
+    words[2] = client_order_id
+    words[3] = order_id
+    words[4] = <uint64_t> price_ticks
+    words[5] = qty_lots
+    words[6] = leaves_lots
+    words[7] = instrument_id
