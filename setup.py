@@ -60,6 +60,7 @@ COMPILED = [
     "bourse/library/results.py",
     "bourse/library/reads.py",
     "bourse/library/engine.py",
+    "bourse/library/c_face.py",
     "bourse/daemon/shared.py",
     "bourse/daemon/session.py",
     "bourse/daemon/stages.py",
@@ -101,7 +102,14 @@ MACROS = [] if CHECKED else [("CYTHON_WITHOUT_ASSERTIONS", "1")]
 def extension(path: str) -> Extension:
     """Describe one compiled module; every module gets the same flags."""
     name = path.removesuffix(".py").replace("/", ".")
-    return Extension(name, [path], extra_compile_args=CFLAGS, define_macros=MACROS)
+    return Extension(
+        name,
+        [path],
+        include_dirs=["bourse/include"],
+        depends=["bourse/include/bourse.h"] if "c_face" in path else [],
+        extra_compile_args=CFLAGS,
+        define_macros=MACROS,
+    )
 
 
 setup(

@@ -13,12 +13,17 @@ import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 
-from bourse.domain import Side
+from bourse.domain import CommandKind, Side
 
 _BUY: object = Side.BUY
 _SELL: object = Side.SELL
 _WORDS: dict = {"buy": Side.BUY, "sell": Side.SELL}
 _SHOWN_BITS_MAX = 128
+
+_kind: cython.int
+_is_command = cython.declare(uint8_t[256])
+for _kind in range(256):
+    _is_command[_kind] = _kind < CommandKind.DEPTH and _kind in set(CommandKind)
 
 
 def whole(value: object, name: str) -> int:
@@ -89,3 +94,11 @@ def side_of(value: object) -> uint8_t:
             raise ValueError(f"side={value[:20]!r}, expected 'buy' or 'sell'")
         return found
     return whole_within(value, "side", 1, 2)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def is_command(kind: uint8_t) -> cython.bint:
+    """Return whether a command of this kind may be executed (see arguments.pxd)."""
+    return _is_command[kind]

@@ -40,7 +40,7 @@ from cython.cimports.bourse.core.words import (
     SESSION_OPEN,
     TRADE,
 )
-from cython.cimports.bourse.library.arguments import side_of, signed, unsigned
+from cython.cimports.bourse.library.arguments import is_command, side_of, signed, unsigned
 from cython.cimports.bourse.library.reads import best_price, level_at_price
 from cython.cimports.bourse.library.results import Fill, Outcome
 from cython.cimports.cpython.buffer import (
@@ -88,11 +88,6 @@ _EVENTS = 256  # room for the events of one call; more pass through it in turns
 _U32_MAX = cython.declare(uint64_t, 0xFFFF_FFFF)
 _U64_MAX = cython.declare(uint64_t, 0xFFFF_FFFF_FFFF_FFFF)
 _SYMBOL_BYTES = 16
-# Of the numbers that a Command's kind can have, those that are in no enumeration or are not logged.
-_is_command = cython.declare(uint8_t[256])
-_kind: cython.int
-for _kind in range(256):
-    _is_command[_kind] = _kind < domain.CommandKind.DEPTH and _kind in set(domain.CommandKind)
 # Events of a batch that room is made for at first, a command. A new order that rests has two.
 _EVENTS_PER_COMMAND = 3
 _EVENTS_MORE = 257
@@ -547,7 +542,7 @@ class Engine:
         """Raise ValueError for the first command whose kind is none."""
         at: uint64_t
         for at in range(count):
-            if not _is_command[commands[at].kind]:
+            if not is_command(commands[at].kind):
                 raise ValueError(
                     f"commands[{at}] has kind={commands[at].kind}, "
                     f"expected one of domain.CommandKind below {domain.CommandKind.DEPTH}"

@@ -69,7 +69,7 @@ def test_wheel_is_for_this_python_and_holds_every_compiled_module(wheel: Path) -
             assert any(name.startswith(f"{stem}.") and name.endswith(".so") for name in names), stem
             assert source in names
     for path in (ROOT / "bourse").rglob("*"):
-        if path.suffix in (".py", ".pxd", ".tcss") or path.name == "py.typed":
+        if path.suffix in (".py", ".pxd", ".tcss", ".h") or path.name == "py.typed":
             assert str(path.relative_to(ROOT)) in names
     assert not [name for name in names if name.startswith(("tests/", "tools/", "build/"))]
     assert not [name for name in names if name.endswith((".c", ".cpp"))]
@@ -91,6 +91,16 @@ def test_the_command_is_installed(python: Path, tmp_path: Path) -> None:
     assert "Usage: bourse" in run(command, "--help", cwd=tmp_path)
     assert run(command, "--version", cwd=tmp_path).startswith("bourse ")
     assert "Usage: bourse" in run(python, "-m", "bourse", "--help", cwd=tmp_path)
+
+
+def test_the_installed_library_trades_and_names_its_header(python: Path, tmp_path: Path) -> None:
+    code = """
+import bourse, pathlib
+engine = bourse.Engine()
+engine.limit("sell", 1, 5)
+print(engine.limit("buy", 1, 5).filled_lots, pathlib.Path(bourse.get_include(), "bourse.h").exists())
+"""
+    assert run(python, "-c", code, cwd=tmp_path) == "1 True\n"
 
 
 def test_an_installed_daemon_trades(python: Path, tmp_path: Path) -> None:
