@@ -342,6 +342,64 @@ WORKLOADS = (
         example="mixed-league --shape large --mid swing",
     ),
     Workload(
+        name="library-call",
+        line="One Python call an order, its fills returned.",
+        boundary="library",
+        function="bourse.bench.library:call",
+        flags=(samples(500_000, "Calls of each of five runs."),),
+        cases=(
+            Case(
+                name="library-call",
+                quick={"samples": 200_000},
+                full={"samples": 2_000_000},
+                must=Bound("ns_per_op", 400),
+                unit="a call",
+            ),
+        ),
+        text="An IOC order that fills one resting order; the loop around the calls is timed with "
+        "them.",
+        example="library-call",
+    ),
+    Workload(
+        name="library-batch",
+        line="NumPy arrays of commands, beside the engine alone.",
+        boundary="library",
+        function="bourse.bench.library:batch",
+        flags=(
+            Flag(
+                name="resting",
+                flag="--resting",
+                kind=int,
+                metavar="N",
+                help="Orders in the book.",
+                default=1000,
+            ),
+            samples(1_000_000, "Commands of each of five runs."),
+            Flag(
+                name="batch_size",
+                flag="--batch",
+                kind=int,
+                metavar="N",
+                help="Commands of an array.",
+                default=4096,
+            ),
+            SEED,
+        ),
+        cases=(
+            Case(
+                name="library-batch-1000",
+                flags={"resting": 1000},
+                quick={"samples": 500_000},
+                full={"samples": 2_000_000},
+                must=Bound("parameters.times_engine_only", 1.5),
+                unit="of the engine alone",
+            ),
+        ),
+        text="The stream of `mixed`, piece by piece through submit() and through a compiled loop "
+        "over the engine, in turns.",
+        example="library-batch --batch 65536",
+    ),
+    Workload(
         name="commit",
         line="N records and one fdatasync, against one record.",
         boundary="journal",
