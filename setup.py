@@ -71,6 +71,7 @@ COMPILED = [
     "bourse/daemon/gateway.py",
     "bourse/bench/client.py",
     "bourse/bench/engine_loops.py",
+    "bourse/bench/churn.py",
     "bourse/bench/growth_loops.py",
     "bourse/bench/league_flow.py",
     "bourse/bench/league_loops.py",

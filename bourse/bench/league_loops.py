@@ -21,11 +21,14 @@ from cython.cimports.bourse.core.atomics import (
 )
 from cython.cimports.bourse.core.digests import P1, P2, P3, P4, P5
 from cython.cimports.bourse.core.engine import Engine
+from cython.cimports.bourse.core.foresight import Foresight, foresee, foresight_pays
+from cython.cimports.bourse.core.indexes import ALL_ONES
 from cython.cimports.bourse.core.passing import pass_end, pass_line
 from cython.cimports.bourse.core.records import Command, Event, EventWindow
 from cython.cimports.bourse.core.ring import Ring, RingMemory, ring_ready, ring_release, ring_room
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING
 from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.string import memset
 
 from bourse.domain import EventKind, Side
 
@@ -99,11 +102,14 @@ class Handover:
         """The engine's thread: wait for the reader, execute consecutive 64-byte commands."""
         events = cython.declare(Event[256])
         window = cython.declare(EventWindow)
+        ahead = cython.declare(Foresight)
+        far: cython.bint = False
         number: cython.longlong
         count: cython.longlong = len(commands) // cython.sizeof(Command)
         first: CommandPtr = cython.cast(
             CommandPtr, cython.cast(cython.p_void, PyBytes_AS_STRING(commands))
         )
+        memset(cython.address(ahead), 0, cython.sizeof(Foresight))
         window.base = cython.address(events[0])
         window.mask = 255
         self.next = self.memory.ring.tail
@@ -115,6 +121,17 @@ class Handover:
             for number in range(count):
                 if number % _PUBLISH_EVERY == 0:
                     self.publish()
+                if number % _PUBLISH_EVERY == 0:
+                    far = foresight_pays(cython.address(engine.books))
+                if far:
+                    foresee(
+                        cython.address(engine.books),
+                        cython.address(ahead),
+                        first,
+                        ALL_ONES,
+                        number,
+                        count,
+                    )
                 window.next = 0
                 window.limit = 256
                 if not engine.execute(first + number, cython.address(window)):

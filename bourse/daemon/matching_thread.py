@@ -29,6 +29,12 @@ from cython.cimports.bourse.core.exports import (
     export_orders,
     export_sessions,
 )
+from cython.cimports.bourse.core.foresight import (
+    Foresight,
+    foresee,
+    foresee_first,
+    foresight_pays,
+)
 from cython.cimports.bourse.core.killpoint import MATCHED, RECORDED, passing
 from cython.cimports.bourse.core.parking import (
     doorbell_arm,
@@ -257,9 +263,23 @@ class MatchingThread:
         index: cython.int
         running: cython.bint = True
         dequeued_ns: int64_t = mono_ns()
+        books: BooksPtr = cython.address(self.engine.books)
+        slots: cython.pointer[Command] = cython.cast(cython.pointer[Command], commands.slots)
+        ahead = cython.declare(Foresight)
+        end: uint64_t
+        looks_ahead: cython.bint
         if self.journaled:
             count = self._record(count)
-        for position in range(self.command_head, self.command_head + count):
+        end = self.command_head + count
+        looks_ahead = count > 1 and foresight_pays(books)
+        if looks_ahead:
+            memset(cython.address(ahead), 0, cython.sizeof(Foresight))
+            foresee_first(
+                books, cython.address(ahead), slots, commands.mask, self.command_head, end
+            )
+        for position in range(self.command_head, end):
+            if looks_ahead:
+                foresee(books, cython.address(ahead), slots, commands.mask, position, end)
             command = cython.cast(cython.pointer[Command], ring_slot(commands, position))
             # Room for a head, so that it can be stamped below; the engine asks for the rest.
             self._wait_for_room(1)
