@@ -6,7 +6,7 @@ TEST_FLAGS ?=
 
 ROUNDS ?= 10
 
-.PHONY: help setup build lint format test torture fuzz demo bench clean distclean
+.PHONY: help setup build lint format test torture fuzz demo bench docs-pictures clean distclean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -47,6 +47,9 @@ bench: setup ## the round trip and the burst, memory and fsync
 	@.venv/bin/bourse bench rtt --durability fsync --poll busy
 	@.venv/bin/bourse bench burst --durability memory
 	@.venv/bin/bourse bench burst --durability fsync
+
+docs-pictures: setup ## draw the console's pictures of README and docs from a real exchange (three minutes)
+	@$(PY) tools/docs_pictures.py
 
 clean: ## remove what builds and tests leave
 	@rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis *.egg-info

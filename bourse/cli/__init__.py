@@ -36,6 +36,7 @@ COMMANDS = {
     "demo": "bourse.cli.demo",
     "daemon": "bourse.cli.daemon",
     "tui": "bourse.cli.tui",
+    "top": "bourse.cli.top",
     "buy": "bourse.cli.orders:buy_app",
     "sell": "bourse.cli.orders:sell_app",
     "cancel": "bourse.cli.orders:cancel_app",

@@ -91,6 +91,7 @@ class Console(App[None]):
         settings: Settings | None = None,
         rate_hz: int | None = None,
         mono: bool = False,
+        screen: str = DEFAULT_MODE,
         clock: Callable[[], float] = time.monotonic,
         driver_class: type[Driver] | None = None,
     ) -> None:
@@ -102,6 +103,7 @@ class Console(App[None]):
             settings: the operator's; None: the defaults.
             rate_hz: paints a second, one of RATES_HZ; None: the settings'.
             mono: no colours. It must be decided here: Textual chooses its filters as it starts.
+            screen: the screen to begin with.
             clock: seconds, for ages and progress.
             driver_class: the terminal's driver.
         """
@@ -111,7 +113,7 @@ class Console(App[None]):
         keys, self._clashes = keymap(self.settings.keys)
         self.state = ConsoleState(
             live=store or Store(clock),
-            screen=self.DEFAULT_MODE,
+            screen=screen,
             rate_hz=rate_hz or self.settings.rate_hz,
             theme=self.settings.theme,
             mono=mono,
@@ -165,6 +167,8 @@ class Console(App[None]):
             self.set_interval(1.0, self._watch_terminal)
         self._set_timer(self.state.rate_hz)
         self._start_feed()
+        if self.state.screen != self.DEFAULT_MODE:
+            self.switch_mode(self.state.screen)
         for clash in self._clashes:
             self.tell(f"clash.{clash}", clash, "warning")
 
@@ -377,6 +381,7 @@ def run(
     admin_path: str | Path,
     rate_hz: int | None = None,
     settings: Settings | None = None,
+    screen: str = "overview",
 ) -> int:
     """Show the console of a daemon until the operator leaves.
 
@@ -386,6 +391,7 @@ def run(
         admin_path: the daemon's admin socket.
         rate_hz: paints a second: 1, 2, 5, 10 or 20; None: the settings'.
         settings: the operator's; None: those of his file.
+        screen: the screen to begin with.
 
     Returns:
         The exit code: 0, or 128 + n after signal n.
@@ -415,7 +421,7 @@ def run(
     if wish is not None and not mono:
         del os.environ["NO_COLOR"]  # Textual takes an empty one for a wish
     feed = Feed(admin_path, subscriptions(settings.rate_hz), name="bourse tui")
-    console = Console(feed, settings=settings, mono=mono, driver_class=OpsDriver)
+    console = Console(feed, settings=settings, mono=mono, screen=screen, driver_class=OpsDriver)
     if wish is not None:  # Textual takes it out of the environment; children want it back
         os.environ["NO_COLOR"] = wish
     handlers = {number: signal.getsignal(number) for number in END_SIGNALS}

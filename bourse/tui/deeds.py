@@ -238,7 +238,7 @@ class Deeds:
             state = self._app.state
             gone = state.table(state.screen).cursor is not None or state.level is not None
             words = "the chosen row is gone." if gone else "choose a row first (↑↓)."
-            self._app.tell("copy", f"Copy: {words}", "warning")
+            self._app.tell(f"copy.{gone}", f"Copy: {words}", "warning")
             return
         self._app.copy_to_clipboard(text)
         try:

@@ -10,11 +10,12 @@ brown there. Without colour everything is carried by letters, glyphs, bold and r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
 from rich.style import Style
-from textual.theme import Theme
+from textual.theme import BUILTIN_THEMES, Theme
 
 
 class Look(NamedTuple):
@@ -281,21 +282,7 @@ def textual_theme(name: str) -> Theme:
         return look.foregrounds[token].split()[-1]
 
     if name == "terminal":
-        return Theme(
-            name="bourse-terminal",
-            primary="ansi_blue",
-            secondary="ansi_green",
-            accent="ansi_yellow",
-            foreground="ansi_default",
-            background="ansi_default",
-            surface="ansi_default",
-            panel="ansi_default",
-            boost="ansi_default",
-            success="ansi_green",
-            warning="ansi_yellow",
-            error="ansi_red",
-            ansi=True,
-        )
+        return replace(BUILTIN_THEMES["ansi-dark"], name="bourse-terminal")
     return Theme(
         name=f"bourse-{name}",
         primary=plain("accent"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from bourse import cli
 from bourse.admin.client import Feed, call
 from bourse.admin.launch import DaemonProcess
 from bourse.admin.messages import (
@@ -247,8 +248,8 @@ def test_a_real_daemon_is_watched_snapshotted_replayed_killed_and_watched_again(
                 await pilot.pause()
                 assert "LIVE" in text_of(app)
 
-            picture = await render.render(admin, (80, 24), 0.2, text=True)
-            assert "BOOK" in picture
+            picture = await render.render(admin, (80, 24), 0.2, screen="wal", text=True)
+            assert "SNAPSHOTS 1" in picture
             assert len(picture.splitlines()) == 24
         finally:
             daemon.stop()
@@ -261,13 +262,28 @@ def test_rendering_without_a_daemon_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(render, "FIRST_FRAMES_SECONDS", 0.3)
+    nobody = ["tui", "--admin", str(tmp_path / "none.sock")]
 
-    code = render.main(["--admin", str(tmp_path / "none.sock"), "--out", "-", "--size", "80x24"])
-
-    assert code == 3
+    assert cli.run([*nobody, "--out", "-", "--render", "80x24"]) == 3
     assert "no such socket" in capsys.readouterr().err
 
 
-def test_a_size_is_two_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    assert render.main(["--admin", "/x", "--out", "-", "--size", "wide"]) == 2
-    assert "COLUMNSxROWS" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--render", "wide", "--out", "-"], "COLUMNSxROWS"),
+        (["--render", "80x²", "--out", "-"], "COLUMNSxROWS"),
+        (["--render", "80x24"], "go together"),
+        (["--out", "x.svg"], "go together"),
+        (["--render", "80x24", "--out", "x.png"], "FILE.svg"),
+        (["--screen", "nowhere"], "expected one of overview"),
+        (["--theme", "pink"], "expected one of dark"),
+        (["--rate-hz", "7"], "rate_hz is 7"),
+        (["--config", "/nowhere.toml"], "no such file"),
+    ],
+)
+def test_wrong_flags_are_answered_with_a_sentence(
+    flags: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(["tui", "--admin", "/tmp/x.sock", *flags]) == 2
+    assert words in capsys.readouterr().err
