@@ -15,9 +15,10 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 
 from bourse.domain import CommandKind, Side
 
-_BUY: object = Side.BUY
-_SELL: object = Side.SELL
-_WORDS: dict = {"buy": Side.BUY, "sell": Side.SELL}
+# C variables: found without a look into the module's names.
+_BUY = cython.declare(object, Side.BUY)
+_SELL = cython.declare(object, Side.SELL)
+_WORDS = cython.declare(dict, {"buy": int(Side.BUY), "sell": int(Side.SELL)})
 _SHOWN_BITS_MAX = 128
 
 _kind: cython.int

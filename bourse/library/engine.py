@@ -79,6 +79,8 @@ if TYPE_CHECKING:
     import numpy
     import numpy.typing
 
+    from bourse.library import results  # for readers of types: cimported names are C's
+
     Flag = bool
 
 SESSION_ID = 2
@@ -107,15 +109,21 @@ class Engine:
 
     core: CoreEngine
     events: EventPtr
+    is_made: cython.bint
     is_busy: cython.bint
     last_instrument_id: uint32_t
     blocks: list
 
     def __cinit__(self) -> None:
-        """Take memory for the events of one call."""
+        """Take memory for an engine that knows nothing, and for the events of one call."""
         self.events = cython.cast(EventPtr, malloc(_EVENTS * cython.sizeof(Event)))
         if self.events == cython.NULL:
             raise MemoryError
+        self.core = CoreEngine()
+        self.is_made = False
+        self.is_busy = False
+        self.last_instrument_id = 0
+        self.blocks = []
 
     def __init__(
         self,
@@ -133,16 +141,19 @@ class Engine:
 
         Raises:
             TypeError, ValueError: an argument is wrong.
+            RuntimeError: it is made already.
         """
         number: uint32_t
         count: uint32_t = unsigned(sessions, "sessions", _U32_MAX - 1)
         if isinstance(symbols, (str, bytes)):
             raise TypeError("symbols is one text, expected several, such as ('DEMO',)")
         names = [_symbol_bytes(symbol) for symbol in symbols]
-        self.core = CoreEngine(arguments.whole_within(orders_max, "orders_max", 1, ORDERS_MAX))
-        self.is_busy = False
-        self.last_instrument_id = 0
-        self.blocks = []
+        most = arguments.whole_within(orders_max, "orders_max", 1, ORDERS_MAX)
+        if self.is_made or self.core.books.state.wal_seq != 0:
+            raise RuntimeError("an engine is made once")
+        self.is_made = True
+        if most != ORDERS_MAX:
+            self.core = CoreEngine(most)
         for name in names:
             self.define(self.last_instrument_id + 1, name)
         for number in range(count):
@@ -163,7 +174,7 @@ class Engine:
         client_order_id: SupportsIndex | None = None,
         session_id: SupportsIndex = SESSION_ID,
         instrument_id: SupportsIndex = domain.INSTRUMENT_ID,
-    ) -> Outcome:
+    ) -> results.Outcome:
         """Trade with what is at this price or better; the rest goes into the book.
 
         Args:
@@ -190,7 +201,7 @@ class Engine:
         client_order_id: SupportsIndex | None = None,
         session_id: SupportsIndex = SESSION_ID,
         instrument_id: SupportsIndex = domain.INSTRUMENT_ID,
-    ) -> Outcome:
+    ) -> results.Outcome:
         """Trade at any price; the rest ends with NO_LIQUIDITY. Arguments as limit()'s."""
         return self.new_order(MARKET, side, qty_lots, 0, client_order_id, session_id, instrument_id)
 
@@ -203,7 +214,7 @@ class Engine:
         client_order_id: SupportsIndex | None = None,
         session_id: SupportsIndex = SESSION_ID,
         instrument_id: SupportsIndex = domain.INSTRUMENT_ID,
-    ) -> Outcome:
+    ) -> results.Outcome:
         """Trade at this price or better; the rest ends with EXPIRED. Arguments as limit()'s."""
         return self.new_order(
             IOC, side, qty_lots, price_ticks, client_order_id, session_id, instrument_id
@@ -218,7 +229,7 @@ class Engine:
         client_order_id: SupportsIndex | None = None,
         session_id: SupportsIndex = SESSION_ID,
         instrument_id: SupportsIndex = domain.INSTRUMENT_ID,
-    ) -> Outcome:
+    ) -> results.Outcome:
         """Trade all of it at this price or better, or be refused. Arguments as limit()'s."""
         return self.new_order(
             FOK, side, qty_lots, price_ticks, client_order_id, session_id, instrument_id
@@ -233,7 +244,7 @@ class Engine:
         client_order_id: SupportsIndex | None = None,
         session_id: SupportsIndex = SESSION_ID,
         instrument_id: SupportsIndex = domain.INSTRUMENT_ID,
-    ) -> Outcome:
+    ) -> results.Outcome:
         """Go into the book, or be refused if it would trade at once. Arguments as limit()'s."""
         return self.new_order(
             POST_ONLY, side, qty_lots, price_ticks, client_order_id, session_id, instrument_id
@@ -241,7 +252,7 @@ class Engine:
 
     def cancel(
         self, client_order_id: SupportsIndex, *, session_id: SupportsIndex = SESSION_ID
-    ) -> Outcome:
+    ) -> results.Outcome:
         """End a live order of a session.
 
         Raises:
@@ -254,7 +265,7 @@ class Engine:
         command.session_id = cython.cast(uint32_t, unsigned(session_id, "session_id", _U32_MAX))
         return self.answer(cython.address(command))
 
-    def cancel_any(self, order_id: SupportsIndex) -> Outcome:
+    def cancel_any(self, order_id: SupportsIndex) -> results.Outcome:
         """End any live order, by its exchange number, as the operator.
 
         Raises:
@@ -275,7 +286,7 @@ class Engine:
         price_ticks: SupportsIndex,
         *,
         session_id: SupportsIndex = SESSION_ID,
-    ) -> Outcome:
+    ) -> results.Outcome:
         """Give a live order of a session another price and another total quantity.
 
         A smaller quantity at the same price keeps the order's place; anything else loses it, and
@@ -514,7 +525,8 @@ class Engine:
 
         Raises:
             TypeError: not such an array; nothing was executed.
-            ValueError: not contiguous, or a kind that is no command; nothing was executed.
+            ValueError: not contiguous, not at a multiple of 8 bytes, or a kind that is no command;
+                nothing was executed.
             ImportError: NumPy is not installed.
             MemoryError: no room for the events; the text says how many commands were executed.
         """
@@ -529,6 +541,10 @@ class Engine:
             _refuse_busy()
         PyObject_GetBuffer(commands, cython.address(view), PyBUF_SIMPLE)
         try:
+            if cython.cast(cython.size_t, view.buf) % 8 != 0:
+                raise ValueError(
+                    "commands does not begin at a multiple of 8 bytes; pass commands.copy()"
+                )
             count = view.len // cython.sizeof(Command)
             self.check_kinds(cython.cast(CommandPtr, view.buf), count)
             block = self.take_block(count * _EVENTS_PER_COMMAND + _EVENTS_MORE)

@@ -10,14 +10,21 @@ from cython.cimports.libc.string import memcmp
 
 from bourse.domain import Reason, Side
 
-_REASONS: tuple = tuple(Reason(number) if number in set(Reason) else None for number in range(256))
-_SIDES: tuple = (None, Side.BUY, Side.SELL)
+# C variables: found without a look into the module's names.
+_REASONS = cython.declare(
+    tuple, tuple(Reason(number) if number in set(Reason) else None for number in range(256))
+)
+_SIDES = cython.declare(tuple, (None, Side.BUY, Side.SELL))
 
 
 @cython.final
 @cython.cclass
 class Fill:
     """One trade of an order with one that was in the book, at that one's price."""
+
+    def __init__(self) -> None:
+        """Engines make them, past this."""
+        raise TypeError("a Fill is made by an Engine")
 
     @property
     def price_ticks(self) -> int:
@@ -91,6 +98,10 @@ class Fill:
 @cython.cclass
 class Outcome:
     """What became of one command of an order: refused and why, or accepted with its fills."""
+
+    def __init__(self) -> None:
+        """Engines make them, past this."""
+        raise TypeError("an Outcome is made by an Engine")
 
     @property
     def is_accepted(self) -> bool:

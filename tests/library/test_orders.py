@@ -1,5 +1,6 @@
 """The engine as a library, one order after the other: answers, fills, mistakes, snapshots."""
 
+import copy
 import random
 import sys
 from collections.abc import Callable
@@ -355,6 +356,30 @@ def test_books_that_do_not_exist_are_named(engine: Engine) -> None:
 def test_an_engine_is_not_made_of_mistakes(arguments: dict[str, object]) -> None:
     with pytest.raises((TypeError, ValueError)):
         Engine(**arguments)  # type: ignore[arg-type]
+
+
+def test_objects_are_made_in_one_way() -> None:
+    engine = Engine()
+    resting(engine, 1)
+    outcome = engine.market("buy", 1)
+
+    for made in (Fill, Outcome):
+        with pytest.raises(TypeError, match="is made by an Engine"):
+            made()
+    for value in (engine, outcome, outcome.fills[0]):
+        with pytest.raises(TypeError, match="cannot pickle"):
+            copy.copy(value)
+    with pytest.raises(RuntimeError, match="an engine is made once"):
+        engine.__init__()  # type: ignore[misc]
+    assert engine.state.trade_count == 1
+
+
+def test_an_engine_that_was_never_made_knows_nobody() -> None:
+    engine = Engine.__new__(Engine)
+
+    assert engine.limit("buy", 1, 1).reason == Reason.UNKNOWN_SESSION
+    assert engine.state.wal_seq == 1
+    engine.check()
 
 
 # --- Sessions, instruments, books -----------------------------------------------------------------
