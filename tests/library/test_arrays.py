@@ -311,3 +311,49 @@ def test_without_numpy_one_sentence_says_what_to_install() -> None:
         "arrays of commands and events need NumPy; "
         "install it with `pip install 'bourse-exchange[numpy]'`"
     ]
+
+
+# --- Without memory -------------------------------------------------------------------------------
+
+NO_MEMORY = """
+import resource
+import numpy
+from bourse import COMMAND_DTYPE, Engine
+commands = numpy.zeros(200_000, COMMAND_DTYPE)
+commands["kind"] = commands["order_type"] = commands["instrument_id"] = 1
+commands["side"] = commands["session_id"] = 2
+commands["client_order_id"] = numpy.arange(200_000)
+commands["qty_lots"] = 1
+engine = Engine()
+for at in range(0, 200_000, 1000):
+    engine.submit(commands[at : at + 1000])
+sweep = commands[:3].copy()
+sweep["client_order_id"] += 1_000_000
+sweep["side"] = 1
+sweep["qty_lots"] = [1, 300_000, 1]
+used = [line for line in open("/proc/self/status") if line.startswith("VmSize")]
+limit = int(used[0].split()[1]) * 1024 + (4 << 20)
+resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+try:
+    engine.submit(sweep)
+except MemoryError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+engine.check()
+print(engine.state.trade_count, engine.live_order_count)
+print(len(engine.submit(sweep[2:])))
+"""
+
+
+def test_without_memory_for_events_the_command_is_finished_and_said() -> None:
+    """Its events are lost, the engine is whole, and the next command is executed as ever."""
+    result = subprocess.run(
+        [sys.executable, "-c", NO_MEMORY], capture_output=True, text=True, cwd=ROOT, check=False
+    )
+
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "no memory for the events of 3 commands; 2 were executed, their events are lost",
+        "200000 1",
+        "2",
+    ]
