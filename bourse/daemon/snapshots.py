@@ -17,7 +17,7 @@ from bourse.admin.messages import ErrorCode
 from bourse.core.records import ENGINE_STATE
 from bourse.daemon.clock import mono_ns
 from bourse.domain import Durability
-from bourse.errors import AdminError, JournalError
+from bourse.errors import AdminError, JournalError, UsageError
 from bourse.journal import snapshot as files
 from bourse.journal import storage
 
@@ -81,7 +81,8 @@ class Snapshots:
         image = files.Snapshot(self._pipeline.store.store_id, *memory.take_image())
         try:
             path = await loop.run_in_executor(None, files.write, self._data_dir, image)
-        except JournalError as error:
+        except (JournalError, UsageError) as error:
+            # A UsageError: the directory could not be made.
             self._log.error("no snapshot at record %d: %s", wal_seq, error)
             raise AdminError(ErrorCode.REFUSED, str(error)) from error
         self._list()

@@ -161,6 +161,7 @@ def write(data_dir: Path, snapshot: Snapshot) -> Path:
 
     Raises:
         JournalError: the disk refused, or the directory is gone; older snapshots are untouched.
+        UsageError: the directory for snapshots could not be made.
         ValueError: the parts do not belong together.
     """
     snapshot = Snapshot(
