@@ -132,8 +132,9 @@ class Gateway:
         wal_seq: cython.ulonglong,
         event_seq: cython.ulonglong,
         next_session_id: cython.uint,
+        last_wall_ns: cython.longlong = 0,
     ) -> None:
-        """Wire the gateway; `wal_seq` and `event_seq` are the last ones of earlier runs."""
+        """Wire the gateway; `wal_seq`, `event_seq` and `last_wall_ns` are those of earlier runs."""
         if commands is None or events is None or memory is None:
             raise TypeError("two rings and the shared memory are needed")
         self.loop = loop
@@ -151,6 +152,7 @@ class Gateway:
         self.backlog = deque()
         self.stalled = []
         self.next_session_id = next_session_id
+        self.last_wall_ns = last_wall_ns
         self.read_memory = bytearray(HEADROOM_BYTES + READ_BYTES)
         self.read_view = memoryview(self.read_memory)[HEADROOM_BYTES:]
         self.read_data = cython.cast(

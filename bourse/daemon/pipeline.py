@@ -104,6 +104,7 @@ class Pipeline:
             store.engine.wal_seq,
             store.engine.event_seq,
             max(store.engine.last_session_id, OPERATOR_SESSION_ID) + 1,
+            store.last_received_ns,
         )
 
     @property

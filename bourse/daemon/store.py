@@ -42,6 +42,8 @@ class Store:
     """What recovery did, in sentences."""
     recovered_wal_seq: int = 0
     """The last command of earlier runs."""
+    last_received_ns: int = 0
+    """Wall clock of that command: time in the log never goes back."""
     symbol: str = ""
     """The instrument's: the log's, once it has one."""
 
@@ -105,6 +107,7 @@ def open_store(config: DaemonConfig) -> Store:
         torn_bytes=recovered.torn_bytes,
         report=report,
         recovered_wal_seq=recovered.last_wal_seq,
+        last_received_ns=recovered.last_received_ns,
         symbol=symbol,
     )
 

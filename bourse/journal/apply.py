@@ -22,7 +22,7 @@ from cython.cimports.bourse.journal.reader import (
     Step,
 )
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.libc.stdint import uint8_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 
 EVENTS_MAX = 1024
@@ -48,6 +48,8 @@ class Applier:
     scanner: Scanner
     skip_through: uint64_t
     executed: uint64_t
+    last_received_ns = cython.declare(int64_t, visibility="readonly")
+    """Of the last record that was checked, executed or not."""
     window: EventWindow
     on_events: object
     expected: list
@@ -156,7 +158,10 @@ class Applier:
                 step = scanner.advance(
                     start + (offset - base), length_bytes - (offset - base), is_last
                 )
-                if step != STEP_RECORD or scanner.wal_seq <= self.skip_through:
+                if step != STEP_RECORD:
+                    continue
+                self.last_received_ns = scanner.command.received_ns
+                if scanner.wal_seq <= self.skip_through:
                     continue
                 if scanner.command.kind >= _FIRST_READ_KIND:
                     fault = _FAULT_KIND

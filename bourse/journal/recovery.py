@@ -50,6 +50,8 @@ class Recovered:
     """Newer snapshots that could not be used, and why: damage that a person should look at."""
     records_checked: int = 0
     records_replayed: int = 0
+    last_received_ns: int = 0
+    """Wall clock of the last record; later ones are stamped with no less."""
     torn_bytes: int = 0
     torn_found: str = ""
     """What was wrong where the log was cut; empty for a clean end."""
@@ -230,6 +232,7 @@ def _read(
         snapshots_skipped=skipped,
         records_checked=tail.next_wal_seq - log.first_wal_seq,
         records_replayed=applier.executed_count,
+        last_received_ns=applier.last_received_ns,
         torn_bytes=tail.torn_bytes,
         torn_found=tail.found if tail.ending is Ending.TORN else "",
         was_written=False,
