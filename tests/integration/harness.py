@@ -195,6 +195,11 @@ class Daemon:
             client.close()
         self.kill()
 
+    def remove(self) -> None:
+        """End it and remove all that it has left."""
+        self.close()
+        shutil.rmtree(self.base, ignore_errors=True)
+
     # --- what it says
 
     def log(self, all_starts: bool = False) -> str:
