@@ -32,7 +32,12 @@ sys.exit(not (pathlib.Path(sysconfig.get_paths()["include"]) / "Python.h").exist
 has_compiler() { [ -n "${CC:-}" ] || command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null; }
 
 missing() {
-    [ "$purpose" != test ] || command -v spin >/dev/null || echo spin
+    if [ "$purpose" = test ]; then
+        command -v spin >/dev/null || echo spin
+        # Only root can mount what they make, and only root gets here with effect.
+        command -v mkfs.ext4 >/dev/null || echo e2fsprogs
+        command -v mkfs.xfs >/dev/null || echo xfsprogs
+    fi
     python=$(find_python)
     if [ -z "$python" ]; then
         has_compiler || echo gcc libc6-dev
