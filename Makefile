@@ -5,6 +5,7 @@ DEMO_FLAGS ?=
 TEST_FLAGS ?=
 
 ROUNDS ?= 10
+SECONDS ?= 600
 
 .PHONY: help setup build lint format test torture fuzz demo bench docs-pictures clean distclean
 .DEFAULT_GOAL := help
@@ -32,9 +33,9 @@ test: lint ## set up, lint, and run the whole test suite; TEST_FLAGS go to pytes
 	@tools/setup.sh test
 	@$(PY) -m pytest --durations=10 $(TEST_FLAGS)
 
-torture: setup ## kill -9, disk errors, slow readers and bad input, ROUNDS times as long (10); 100,000 steps of model against engine
-	@BOURSE_TORTURE=1 $(PY) -m pytest --timeout 7200 tests/matching/test_model_against_engine.py $(TEST_FLAGS)
-	@ROUNDS=$(ROUNDS) $(PY) -m pytest --timeout 7200 tests/integration tests/concurrency $(TEST_FLAGS)
+torture: setup ## every fault many times, then simulated lives until SECONDS (600) are over; prints what was done
+	@tools/setup.sh test
+	@$(PY) tools/torture.py --seconds $(SECONDS)
 
 fuzz: setup ## random commands against the model, random bytes against the codecs, ROUNDS times (10)
 	@for round in $$(seq $(ROUNDS)); do echo "round $$round of $(ROUNDS)"; $(PY) -m pytest -q tests/matching tests/protocol tests/unit $(TEST_FLAGS) || exit 1; done

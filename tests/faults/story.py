@@ -24,6 +24,7 @@ from tests.integration.harness import (
     pump,
     request_key,
 )
+from tests.tally import tally
 
 LIFE_SECONDS_MAX = 20.0
 KILLED = -signal.SIGKILL
@@ -47,10 +48,11 @@ class Story:
         met: dict[int, tuple[Client, Orders]] = {}
         try:
             self.daemon.start()
+            code = self.trade(met, clients, during)
         except StartError as error:
-            self.compare(met)
-            return error.code
-        code = self.trade(met, clients, during)
+            code = error.code
+        if code == KILLED:
+            tally("kill -9 at a named point")
         self.compare(met)
         return code
 

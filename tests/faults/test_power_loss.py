@@ -24,8 +24,9 @@ from tests.integration.harness import (
     packed,
     pump,
 )
+from tests.tally import tally
 
-LOSSES = 2 if ROUNDS == 1 else 5 * ROUNDS
+LOSSES = 2 if ROUNDS == 1 else 50
 KINDS = pytest.mark.parametrize("power_disk", ["ext4", "xfs"], indirect=True)
 ONE_KIND = pytest.mark.parametrize(
     "power_disk", ["ext4"] if ROUNDS == 1 else ["ext4", "xfs"], indirect=True
@@ -54,7 +55,7 @@ def test_power_loss_at_any_moment_loses_nothing_acknowledged(
         else:
             lose_under_load(story, power_disk, wait_seconds, with_snapshot=number % 2 == 1)
     assert story.acknowledged_bytes > 0
-    print(f"{LOSSES} power losses on {power_disk.kind}")
+    tally(f"power losses on {power_disk.kind}", LOSSES)
     # The failing disk made the daemon complain, as it should.
     story.daemon.log_path.unlink()
     story.end()
@@ -150,7 +151,7 @@ def test_power_loss_under_async_loses_no_more_than_its_interval(
     )
     rng = random.Random(51)
     lost_bytes = 0
-    for _ in range(2 if ROUNDS == 1 else ROUNDS):
+    for _ in range(2 if ROUNDS == 1 else 10):
         daemon.start()
         client = daemon.connect()
         session = daemon.session_of(client)
@@ -179,7 +180,7 @@ def test_power_loss_under_async_loses_no_more_than_its_interval(
         assert len(owed) >= max(early, default=0)
         lost_bytes += max(0, len(received) - len(owed))
         client.close()
-    print(f"async lost {lost_bytes} acknowledged bytes in all, each within its interval")
+    tally("bytes acknowledged under async within its interval and lost", lost_bytes)
     daemon.log_path.unlink()
 
 

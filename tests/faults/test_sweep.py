@@ -14,6 +14,7 @@ from bourse.errors import BourseError
 from tests.faults.shim import FaultShim
 from tests.faults.story import Story
 from tests.integration.harness import ROUNDS, Client, Daemon, Orders, StartError, buy, pump
+from tests.tally import tally
 
 # Kind, error, and what a write takes before it fails.
 SWEEPS = [
@@ -127,5 +128,5 @@ def test_the_nth_call_fails_and_nothing_acknowledged_is_lost(
         if EVERY_NTH and not failed:
             break
         assert failed, f"the session makes fewer than {nth} calls of {kind}"
-    print(f"{kind} ({errno.errorcode[error]}): {failures} calls failed, one a session")
+    tally(f"sessions in which a {kind} failed with {errno.errorcode[error]}", failures)
     assert failures or not few

@@ -19,6 +19,7 @@ from tests.integration.harness import (
     pump,
     request_key,
 )
+from tests.tally import tally
 
 KILLS = {"fsync": 20, "async": 4}
 CLIENTS = 4
@@ -38,6 +39,7 @@ def load_until_killed(
                 client.queue(source.batch(rng.randrange(1, 25)))
         if daemon.is_running and time.monotonic() >= kill_at:
             daemon.kill()
+            tally("kill -9 at a random moment")
             for client, _ in clients.values():
                 client.outgoing.clear()
 
