@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.durability_table import matching, not_run, rows
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -64,6 +66,51 @@ def pytest_configure(config: pytest.Config) -> None:
     """End the run when a compiled module is not what its source says."""
     if stale := stale_modules():
         pytest.exit(f"stale build of {', '.join(stale)}: run `make build`", returncode=4)
+
+
+OUTCOMES: dict[str, str] = {}
+"""Each test that ran: "passed", or why it was skipped."""
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember what ran."""
+    if report.skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
+        OUTCOMES.setdefault(report.nodeid, reason)
+    elif report.when == "call" and report.passed:
+        OUTCOMES[report.nodeid] = "passed"
+
+
+def is_whole_run(config: pytest.Config) -> bool:
+    """Say whether nothing narrows this run down."""
+    option = config.option
+    narrowed = option.keyword or option.markexpr or option.deselect or option.collectonly
+    return config.args_source is config.ArgsSource.TESTPATHS and not narrowed
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Fail a whole run that passed, but left out a test that docs/durability.md names."""
+    if exitstatus == 0 and is_whole_run(session.config) and not_run(OUTCOMES):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say what a whole run proved of docs/durability.md."""
+    if not is_whole_run(config):
+        return
+    named = {name for tests in rows().values() for name in tests}
+    skipped = {
+        reason
+        for name in named
+        for one in matching(name, OUTCOMES)
+        if (reason := OUTCOMES[one]) != "passed"
+    }
+    terminalreporter.write_line(f"durability: {len(rows())} rows, {len(named)} tests named")
+    for line in [*not_run(OUTCOMES), *sorted(skipped)]:
+        terminalreporter.write_line(f"  {line}")
 
 
 @pytest.fixture
