@@ -1,6 +1,7 @@
-"""`growth-tail`: every command timed while a book grows to millions of orders, beside a bare clock.
+"""`growth-tail`: every command timed while a book grows to millions of orders.
 
-    slice: a million commands ──► the clock alone for as long ──► next slice
+    slice: a million commands ──► the clock alone for as long
+                              ──► as many new pages as they took, alone ──► next slice
 
 Indexes grow step by step and pools by chunks meanwhile, which no command's time is to show. The
 same commands run several times, each time on a new engine: one that is slow in every run is slow
@@ -90,10 +91,7 @@ def run(samples: int = 10 * SLICE_COMMANDS, levels: int = LEVELS) -> Result:
                 {"command": number, "ns": [one[number] for one in longest]}
                 for number in sorted(ours, key=lambda one: -min(each[one] for each in longest))
             ][:NAMED_MAX],
-            "repetitions": [
-                {"commands": {**tail(one.spans), "max": one.most_ns}, "bare_clock": bare(one)}
-                for one in found
-            ],
+            "repetitions": [repetition(one) for one in found],
         },
     )
     result.environment = results.environment(None, load_average)
@@ -106,6 +104,7 @@ class Grown(msgspec.Struct, frozen=True):
 
     spans: growth_loops.Spans
     clock: growth_loops.Spans
+    pages: growth_loops.Spans
     ns: float
     clock_ns: float
     faults: int
@@ -121,6 +120,7 @@ def grow(engine: Engine, slices: int, levels: int) -> Grown:
     """Run all slices on a new engine, the clock alone after each."""
     spans = growth_loops.Spans(SLICE_COMMANDS, SHORT_NS)
     clock = growth_loops.Spans(SLICE_COMMANDS, SHORT_NS)
+    pages = growth_loops.Spans(SLICE_COMMANDS, SHORT_NS)
     ns = clock_ns = 0.0
     faults = switches = 0
     for _ in range(slices):
@@ -128,19 +128,27 @@ def grow(engine: Engine, slices: int, levels: int) -> Grown:
         slice_ns = spans.grow(engine, levels, PRICE_TICKS)
         after = resource.getrusage(resource.RUSAGE_THREAD)
         ns += slice_ns
-        faults += after.ru_minflt - before.ru_minflt
+        new_pages = after.ru_minflt - before.ru_minflt
+        faults += new_pages
         switches += after.ru_nivcsw - before.ru_nivcsw
         clock_ns += clock.idle(int(slice_ns))
-    return Grown(spans, clock, ns, clock_ns, faults, switches)
+        pages.touch(new_pages)
+    return Grown(spans, clock, pages, ns, clock_ns, faults, switches)
 
 
-def bare(grown: Grown) -> dict[str, float]:
-    """Return what the clock alone saw meanwhile."""
-    return {
-        **tail(grown.clock),
-        "max": int(grown.clock.percentiles()[5]),
-        "seconds": round(grown.clock_ns / 1e9, 3),
+def repetition(grown: Grown) -> dict[str, dict[str, float]]:
+    """Return what a run saw, and what clock and memory alone saw beside it."""
+    found: dict[str, dict[str, float]] = {
+        name: {**tail(spans), "max": int(spans.percentiles()[5])}
+        for name, spans in (
+            ("commands", grown.spans),
+            ("bare_clock", grown.clock),
+            ("bare_pages", grown.pages),
+        )
     }
+    found["bare_clock"]["seconds"] = round(grown.clock_ns / 1e9, 3)
+    found["bare_pages"]["pages"] = grown.faults
+    return found
 
 
 def expectation(samples: int) -> Expected:

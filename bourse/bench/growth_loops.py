@@ -1,9 +1,11 @@
-"""Loops that time every command while a book grows, and a bare clock beside them.
+"""Loops that time every command while a book grows, with a bare clock and bare memory beside them.
 
-    slice of commands, each with its span ──► the clock alone for as long ──► next slice
+    slice of commands, each with its span ──► the clock alone for as long
+                                          ──► as many new pages touched ──► next slice
 
 A gap that the clock alone sees, too, is the machine's: an interrupt, another process, another
-virtual machine. Neither holds the GIL. Compiled only.
+virtual machine. So is a page that takes as long without an engine: where the host takes free memory
+back, it has to find some again. Nothing here holds the GIL. Compiled only.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from cython.cimports.bourse.bench.sockets import monotonic_ns
 from cython.cimports.bourse.bench.ticks import ticks
 from cython.cimports.bourse.core.engine import Engine
 from cython.cimports.bourse.core.histogram import Histogram
+from cython.cimports.bourse.core.memory import map_zeroed, unmap
 from cython.cimports.bourse.core.records import Command, Event, EventWindow
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
@@ -25,6 +28,7 @@ TAKE_EVERY = 64
 TAKEN_LOTS = 10
 
 _TAKE_EVERY = cython.declare(cython.longlong, TAKE_EVERY)
+_PAGE_BYTES = cython.declare(cython.longlong, 4096)
 _SPAN_MAX = cython.declare(uint64_t, 0xFFFFFFFF)
 _TAKEN_LOTS = cython.declare(uint64_t, TAKEN_LOTS)
 _NEW_ORDER = cython.declare(cython.int, CommandKind.NEW_ORDER)
@@ -183,6 +187,29 @@ class Spans:
                 spent_ns += monotonic_ns() - start_ns
             self.record(number)
         return cython.cast(cython.double, spent_ns)
+
+    def touch(self, pages: int) -> None:
+        """Take so many new pages of memory, write to each and time it; give them back.
+
+        Args:
+            pages: at most a slice's.
+        """
+        number: cython.longlong
+        count: cython.longlong = min(pages, self.slice_count)
+        at: uint64_t
+        now: uint64_t
+        memory: cython.p_char = cython.cast(cython.p_char, map_zeroed(count * _PAGE_BYTES + 1))
+        if memory == cython.NULL:
+            raise MemoryError
+        with cython.nogil:
+            at = ticks()
+            for number in range(count):
+                memory[number * _PAGE_BYTES] = 1
+                now = ticks()
+                self.spans[number] = cython.cast(uint32_t, min(now - at, _SPAN_MAX))
+                at = now
+            unmap(memory, count * _PAGE_BYTES + 1)
+        self.record(count)
 
     def counts(self) -> list[tuple[int, int]]:
         """Return (highest value of the slot in ns, count), ascending."""

@@ -286,8 +286,8 @@ WORKLOADS = (
                 unit="p99.99",
             ),
         ),
-        text="A clock without an engine runs beside it, for as long. What is slow in every run is "
-        "the engine's, the rest is the machine's. Takes 1.2 GB of memory.",
+        text="A clock without an engine runs beside it for as long, and as many new pages are "
+        "touched. What is slow in every run is the engine's. Takes 1.2 GB of memory.",
         example="growth-tail --samples 2000000",
     ),
     Workload(

@@ -23,6 +23,7 @@ def test_every_command_has_its_time_and_every_check_holds(
     assert isinstance(runs, list)
     assert len(runs) == growth.REPETITIONS
     assert all(run["bare_clock"]["seconds"] > 0 for run in runs)
+    assert all(run["bare_pages"]["max"] > 0 for run in runs)
 
 
 def test_a_slow_command_is_named_and_counted() -> None:
@@ -45,6 +46,16 @@ def test_the_clock_alone_runs_as_long_as_it_is_told() -> None:
 
     assert spans.idle(2_000_000) >= 2_000_000
     assert spans.longest() == []
+
+
+def test_every_page_is_touched_once() -> None:
+    spans = growth_loops.Spans(1_000, 0)
+
+    spans.touch(300)
+    assert sum(count for _, count in spans.counts()) == 300
+    # No more than there is room for.
+    spans.touch(5_000)
+    assert sum(count for _, count in spans.counts()) == 1_300
 
 
 @pytest.mark.parametrize(("samples", "levels"), [(0, 100), (1_500_000, 100), (1_000_000, 1)])

@@ -1,0 +1,247 @@
+"""Growth curves: nanoseconds a command over live orders and over levels, drawn as SVG.
+
+    .venv/bin/python bench/growth.py            # some minutes, at most 2 GB of memory
+    .venv/bin/python bench/growth.py --quick    # one process a point, smaller books
+
+Each point is a process of its own, and rounds are interleaved: all points once, then all again. A
+point's figure is the fastest of its processes; up to the slowest one a thin bar is drawn. Each book
+is kept at its size (bourse/bench/churn.py) by two mixes: with a fifth of cancels, and with two
+fifths. Prints a table and the ratio of the slowest to the fastest point.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
+ORDERS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
+ORDERS_LEVELS = 100
+LEVELS = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
+LEVELS_ORDERS = 2_000_000
+ROUNDS = 3
+MIXES = {"a fifth cancels": 2, "two fifths cancel": 4}
+WARM_COMMANDS, SLICE_COMMANDS, SLICES = 200_000, 200_000, 5
+RATIO_MAX = 3.0
+BYTES_PER_ORDER = 84
+"""An order and its places in both indexes, at ten million (docs/performance.md)."""
+BYTES_PER_LEVEL = 48
+"""A level, its key and slot in a block that is two thirds full."""
+MEMORY_NEEDED_KB = 3 << 20
+
+
+class Point(NamedTuple):
+    """One book, and what each process found for each mix."""
+
+    orders: int
+    levels: int
+    found: dict[str, list[float]]
+
+
+# --- Measuring ------------------------------------------------------------------------------------
+
+
+def measure(orders: int, levels: int) -> dict[str, float]:
+    """Return the nanoseconds a command of each mix, the best of some slices."""
+    from bourse.bench import churn, engine_runs
+
+    engine = engine_runs.new_engine(churn.CHURN_SESSIONS)
+    plan = churn.Churn(23, orders, levels)
+    plan.fill(engine)
+    best = {}
+    for name, cancels in MIXES.items():
+        churn.run(engine, plan.make(WARM_COMMANDS, cancels))
+        best[name] = min(
+            churn.run(engine, plan.make(SLICE_COMMANDS, cancels)) / SLICE_COMMANDS
+            for _ in range(SLICES)
+        )
+    state = engine_runs.state(engine)
+    if state.live_order_count != orders or state.reject_count:
+        raise SystemExit(f"{state.live_order_count} orders of {orders}: the figures are void")
+    return best
+
+
+def measure_apart(point: Point) -> None:
+    """Measure a point once more, in a process of its own."""
+    command = [sys.executable, __file__, "--point", str(point.orders), str(point.levels)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise SystemExit(done.stderr or done.stdout)
+    for name, ns in json.loads(done.stdout).items():
+        point.found.setdefault(name, []).append(ns)
+
+
+def enough_memory() -> bool:
+    """Tell whether the largest book fits without driving others out."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) >= MEMORY_NEEDED_KB
+    return False
+
+
+def cache_sizes() -> dict[str, int]:
+    """Return the size of each data cache in bytes, by its name."""
+    sizes = {}
+    for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        if (index / "type").read_text().strip() != "Instruction":
+            size = (index / "size").read_text().strip()
+            unit = {"K": 1 << 10, "M": 1 << 20}.get(size[-1], 1)
+            sizes[f"L{(index / 'level').read_text().strip()}"] = int(size.rstrip("KM")) * unit
+    return sizes
+
+
+# --- Drawing --------------------------------------------------------------------------------------
+
+WIDTH, HEIGHT = 720, 360
+LEFT, RIGHT, TOP, BOTTOM = 56, 24, 72, 48
+STYLE = """
+  text { font: 13px system-ui, sans-serif; fill: #333 }
+  .title { font-size: 15px; font-weight: 600 }
+  .grid { stroke: #ccc } .axis { stroke: #666 } .cache { stroke: #999; stroke-dasharray: 2 4 }
+  .bound { stroke: #c33; stroke-dasharray: 6 4 } .bound-text { fill: #c33 }
+  .a { stroke: #06c; fill: #06c } .b { stroke: #b60; fill: #b60 }
+  .way { fill: none; stroke-width: 2 } text.a, text.b { stroke: none }
+  .back { fill: #fff }
+  @media (prefers-color-scheme: dark) {
+    text { fill: #ddd } .grid { stroke: #444 } .axis { stroke: #999 } .cache { stroke: #777 }
+    .bound { stroke: #f77 } .bound-text { fill: #f77 } .back { fill: #16181d }
+    .a { stroke: #6af; fill: #6af } .b { stroke: #fa4; fill: #fa4 }
+    .way { fill: none }
+  }
+"""
+
+
+def count_text(value: int) -> str:
+    """Write a round number shortly."""
+    for unit, size in (("M", 1_000_000), ("k", 1_000)):
+        if value >= size:
+            return f"{value // size}{unit}"
+    return str(value)
+
+
+def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
+    """Return a straight line."""
+    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
+
+
+def label(kind: str, x: float, y: float, words: str, anchor: str = "middle") -> str:
+    """Return a text."""
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
+
+
+def picture(
+    title: str, axis: str, points: list[tuple[int, Point]], bytes_each: int, caches: dict[str, int]
+) -> str:
+    """Draw the curves of both mixes over a logarithmic axis."""
+    first, last = math.log10(points[0][0]), math.log10(points[-1][0])
+    most_ns = 1.1 * max(max(values) for _, point in points for values in point.found.values())
+    step = next(one for one in (10, 20, 25, 50, 100, 200, 250, 500, 1000) if most_ns / one <= 7)
+    top_ns = step * math.ceil(most_ns / step)
+
+    def x_of(value: float) -> float:
+        share = (math.log10(value) - first) / (last - first)
+        return LEFT + 16 + share * (WIDTH - LEFT - RIGHT - 32)
+
+    def y_of(ns: float) -> float:
+        return HEIGHT - BOTTOM - ns / top_ns * (HEIGHT - TOP - BOTTOM)
+
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
+        f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{title}">',
+        f"<style>{STYLE}</style>",
+        f'<rect class="back" width="{WIDTH}" height="{HEIGHT}"/>',
+        label("title", LEFT, 20, title, "start"),
+    ]
+    for ns in range(0, top_ns + 1, step):
+        parts.append(line("axis" if ns == 0 else "grid", LEFT, y_of(ns), WIDTH - RIGHT, y_of(ns)))
+        parts.append(label("", LEFT - 8, y_of(ns) + 4, str(ns), "end"))
+    for value, _ in points:
+        parts.append(label("", x_of(value), HEIGHT - BOTTOM + 18, count_text(value)))
+    parts.append(label("", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, axis))
+    for name, size in caches.items():
+        fits = size / bytes_each
+        if points[0][0] / 2 < fits < points[-1][0]:
+            parts.append(line("cache", x_of(fits), TOP, x_of(fits), HEIGHT - BOTTOM))
+            parts.append(label("", x_of(fits), TOP - 4, name))
+    for number, (kind, name) in enumerate(zip("ab", MIXES, strict=True)):
+        parts.append(label(kind, LEFT + 150 * number, 42, name, "start"))
+        best = [(x_of(value), min(point.found[name]), point) for value, point in points]
+        way = " ".join(f"{x:.1f},{y_of(ns):.1f}" for x, ns, _ in best)
+        parts.append(f'<polyline class="way {kind}" points="{way}"/>')
+        for x, ns, point in best:
+            parts.append(line(kind, x, y_of(ns), x, y_of(max(point.found[name]))))
+            parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y_of(ns):.1f}" r="3"/>')
+            # The upper one's figures stand above it, the lower one's below.
+            parts.append(label(kind, x + 4, y_of(ns) + (18 if number == 0 else -8), f"{ns:.0f}"))
+    bound = RATIO_MAX * min(min(point.found[next(iter(MIXES))]) for _, point in points)
+    if bound < top_ns:
+        parts.append(line("bound", LEFT, y_of(bound), WIDTH - RIGHT, y_of(bound)))
+        parts.append(label("bound-text", LEFT + 4, y_of(bound) - 4, "3 x the fastest", "start"))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def table(name: str, points: list[tuple[int, Point]]) -> list[str]:
+    """Write the points and the ratio of each mix."""
+    lines = [f"{name:>12}" + "".join(f"{mix:>26}" for mix in MIXES)]
+    for value, point in points:
+        cells = [f"{min(point.found[mix]):.1f} to {max(point.found[mix]):.1f} ns" for mix in MIXES]
+        lines.append(f"{value:>12,}" + "".join(f"{cell:>26}" for cell in cells))
+    ratios = []
+    for mix in MIXES:
+        best = [min(point.found[mix]) for _, point in points]
+        ratios.append(f"{max(best) / min(best):.2f}")
+    return [*lines, f"{'ratio':>12}" + "".join(f"{ratio:>26}" for ratio in ratios)]
+
+
+def main() -> int:
+    """Measure all points, print them and draw them."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="one process a point, small books")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="processes a point")
+    parser.add_argument("--out", type=Path, default=PICTURES, help="folder of the pictures")
+    parser.add_argument("--point", type=int, nargs=2, metavar=("ORDERS", "LEVELS"))
+    options = parser.parse_args()
+    if options.point:
+        print(json.dumps(measure(*options.point)))
+        return 0
+    if not options.quick and not enough_memory():
+        raise SystemExit("less than 3 GB of memory are free; use --quick")
+    most = 100_000 if options.quick else ORDERS[-1]
+    orders = [(one, Point(one, ORDERS_LEVELS, {})) for one in ORDERS if one <= most]
+    at = min(most, LEVELS_ORDERS)
+    levels = [(one, Point(at, one, {})) for one in LEVELS if one <= at // 2]
+    for _ in range(1 if options.quick else options.rounds):
+        for _, point in (*orders, *levels):
+            measure_apart(point)
+    print("\n".join([*table("live orders", orders), "", *table("levels", levels)]))
+    options.out.mkdir(parents=True, exist_ok=True)
+    caches = cache_sizes()
+    for name, title, axis, points, size in (
+        (
+            "growth-orders",
+            f"Nanoseconds a command, {ORDERS_LEVELS} levels",
+            "live orders (dotted: where the book outgrows a cache)",
+            orders,
+            BYTES_PER_ORDER,
+        ),
+        (
+            "growth-levels",
+            f"Nanoseconds a command, {at:,} live orders",
+            "levels (dotted: where they outgrow a cache)",
+            levels,
+            BYTES_PER_LEVEL,
+        ),
+    ):
+        path = options.out / f"{name}.svg"
+        path.write_text(picture(title, axis, points, size, caches))
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
