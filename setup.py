@@ -68,6 +68,7 @@ COMPILED = [
     "bourse/daemon/outbound.py",
     "bourse/daemon/matching_thread.py",
     "bourse/daemon/journal_thread.py",
+    "bourse/daemon/segment_thread.py",
     "bourse/daemon/gateway.py",
     "bourse/bench/client.py",
     "bourse/bench/engine_loops.py",

@@ -54,13 +54,14 @@ class Range(NamedTuple):
         return not self.power_of_two or int(value) & (int(value) - 1) == 0
 
 
+# Segments: at least a few hundred records.
 # Rings: at least a batch of a socket read; at most 2**24 slots of 64 bytes, a gigabyte.
 RANGES = {
     "async_interval_ms": Range(1, 10_000),
     "command_ring_count": Range(1 << 6, 1 << 24, power_of_two=True),
     "event_ring_count": Range(1 << 6, 1 << 24, power_of_two=True),
     "journal_ring_count": Range(1 << 6, 1 << 24, power_of_two=True),
-    "wal_preallocate_bytes": Range(0, 16 * GIB),
+    "wal_segment_bytes": Range(64 * KIB, 16 * GIB),
     "outbound_high_water_bytes": Range(4 * KIB, 16 * GIB),
     "outbound_max_bytes": Range(4 * KIB, 16 * GIB),
     "slow_reader_seconds": Range(1, 86_400),
@@ -101,8 +102,8 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     command_ring_count: int = 65_536
     event_ring_count: int = 262_144
     journal_ring_count: int = 65_536
-    wal_preallocate_bytes: int = 64 * MIB
-    """Zero-filled ahead of the log's end, so that a sync writes no file size."""
+    wal_segment_bytes: int = 64 * MIB
+    """Size of the log's files, each filled with zeros ahead; two are there at any time."""
     outbound_high_water_bytes: int = 1 * MIB
     """A session with more than this to be written is not read from."""
     outbound_max_bytes: int = 256 * MIB

@@ -72,7 +72,7 @@ def replay(
     \b
     Examples:
       bourse replay --wal ~/.local/state/bourse/default
-      bourse replay --wal ./data/wal/wal-00000001.log --json
+      bourse replay --wal ./data/wal/wal-00000001-00000000000000000001.log --json
 
     \b
     Exit codes:

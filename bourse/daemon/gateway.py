@@ -22,7 +22,7 @@ from collections import deque
 from typing import Any
 
 import cython
-from cython.cimports.bourse.core.atomics import load_relaxed, load_seq_cst, yield_cpu
+from cython.cimports.bourse.core.atomics import yield_cpu
 from cython.cimports.bourse.core.killpoint import FRAME_READ, IN_RING, passing
 from cython.cimports.bourse.core.parking import doorbell_arm, doorbell_disarm, doorbell_ring
 from cython.cimports.bourse.core.records import Command
@@ -33,6 +33,7 @@ from cython.cimports.bourse.daemon.session import Session, SessionTable
 from cython.cimports.bourse.daemon.shared import (
     Shared,
     SharedMemory,
+    disk_errno,
     mono_ns,
     socket_unsent,
     wall_ns,
@@ -563,9 +564,9 @@ class Gateway:
         """Event loop: take one turn, and decide how to wait for the next."""
         now_ns: int64_t
         worked: cython.bint
-        if load_relaxed(cython.address(self.memory.shared.failed_errno)):
+        if disk_errno(self.memory.shared):
             self.armed = False
-            self.on_failure(self.memory.shared.failed_errno)
+            self.on_failure(disk_errno(self.memory.shared))
             return
         worked = self.outbound.turn() > 0
         if self.backlog or self.stalled:
@@ -585,9 +586,7 @@ class Gateway:
             # What waits for room in the command ring needs no wake-up of its own: a ring that is
             # full has events to come.
             doorbell_arm(cython.address(self.memory.shared.gateway_bell))
-            if not self.outbound.has_work() and not load_seq_cst(
-                cython.address(self.memory.shared.failed_errno)
-            ):
+            if not self.outbound.has_work() and not disk_errno(self.memory.shared):
                 self.armed = False
                 self.sleeping = True
                 return

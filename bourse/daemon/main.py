@@ -37,6 +37,7 @@ from bourse.daemon.pipeline import Pipeline
 from bourse.daemon.snapshots import Snapshots
 from bourse.daemon.store import Store, open_store
 from bourse.daemon.views import Views
+from bourse.domain import Durability
 from bourse.errors import OwnershipError, UsageError
 
 EXIT_OK = 0
@@ -215,7 +216,7 @@ class Daemon:
         started_ns = wall_ns()
         listen = _address_text(listener)
         await pipeline.start()
-        watch = asyncio.create_task(self._watch_log())
+        watch = asyncio.create_task(self._watch_log(pipeline))
         snapshots = Snapshots(pipeline, self._log)
         views = Views(
             pipeline, snapshots, listen, started_ns, self._ask_stop, recent_lines(self._log)
@@ -269,23 +270,39 @@ class Daemon:
         self._log.info("stopped at record %d, event %d", gateway.wal_seq, gateway.event_seq)
         return EXIT_OK
 
-    async def _watch_log(self) -> None:
+    async def _watch_log(self, pipeline: Pipeline) -> None:
         """End the daemon when its log is taken away: a nameless file keeps nothing."""
-        store = self._store
-        while store.segment_fd >= 0:
+        while self._config.durability is not Durability.MEMORY:
             await asyncio.sleep(WATCH_SECONDS)
-            found = os.fstat(store.segment_fd)
-            size = self._gateway.counters["segment_size_bytes"]
-            if found.st_nlink and found.st_size >= size:
+            if not self._harm_of_segment(pipeline):
                 continue
-            what = "shortened" if found.st_nlink else "removed"
-            self._log.critical(
-                "%s was %s by somebody under the running daemon; nothing more is acknowledged. "
-                "Restore the data directory from a copy before the next start",
-                store.segment_path,
-                what,
-            )
-            self._leave(EXIT_DISK)
+            await asyncio.sleep(0.01)  # perhaps the segment was changed between two looks
+            if harm := self._harm_of_segment(pipeline):
+                break
+        else:
+            return
+        index, first_seq, _ = pipeline.memory.segment
+        self._log.critical(
+            "%s was %s by somebody under the running daemon; nothing more is acknowledged. "
+            "Restore the data directory from a copy before the next start",
+            pipeline.store.path_of(index, first_seq),
+            harm,
+        )
+        self._leave(EXIT_DISK)
+
+    def _harm_of_segment(self, pipeline: Pipeline) -> str:
+        """Say what somebody did to the segment that is written; empty when it is whole."""
+        _, _, fd = pipeline.memory.segment
+        try:
+            found = os.fstat(fd)
+        except OSError:
+            return "closed"
+        if not found.st_nlink:
+            return "removed"
+        return "shortened" if found.st_size < self._segment_bytes() else ""
+
+    def _segment_bytes(self) -> int:
+        return int(self._gateway.counters["segment_size_bytes"])
 
     async def _drain(self, gateway: Any) -> None:
         """Give clients time to take what is queued for them, then drop the connections."""

@@ -5,7 +5,7 @@
                                              └─► journal ring ─► journal thread ─► disk
 
 Three threads: the event loop's (gateway, admin), the matcher's and the journal's. The last two are
-compiled and never hold the GIL.
+compiled and never hold the GIL. A fourth, which mostly sleeps, makes the log's segments ahead.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from bourse.core.ring import RingMemory
 from bourse.daemon.gateway import Gateway
 from bourse.daemon.journal_thread import JournalThread
 from bourse.daemon.matching_thread import JOURNAL_SLOT_BYTES, MatchingThread
+from bourse.daemon.segment_thread import SegmentThread
 from bourse.daemon.shared import SharedMemory
 from bourse.domain import (
     INSTRUMENT_ID,
@@ -75,8 +76,10 @@ class Pipeline:
         self._threads = [threading.Thread(target=self._matching.run, name="matcher", daemon=True)]
 
         # 3. Journal ring to disk.
+        self._journal: JournalThread | None = None
         if journaled:
             assert store.writer is not None
+            assert store.segment_path is not None
             self._journal = JournalThread(
                 store.writer,
                 self.records,
@@ -87,10 +90,16 @@ class Pipeline:
                 config.durability,
                 config.poll,
                 config.async_interval_ms,
+                store.segment_first_seq,
             )
-            self._threads.append(
-                threading.Thread(target=self._journal.run, name="journal", daemon=True)
+            store.segment_fd = -1  # the journal thread's from here on
+            segments = SegmentThread(
+                self.memory, store.segment_path.parent, config.wal_segment_bytes
             )
+            self._threads += [
+                threading.Thread(target=self._journal.run, name="journal", daemon=True),
+                threading.Thread(target=segments.run, name="segments", daemon=True),
+            ]
 
         # 4. Sockets to command ring, event ring to sockets.
         self.gateway = Gateway(
@@ -162,8 +171,10 @@ class Pipeline:
         return commands
 
     async def join(self) -> None:
-        """Wait until both threads have ended; they do after the gateway's stop()."""
+        """Wait until the threads have ended; they do after the gateway's stop()."""
         while any(thread.is_alive() for thread in self._threads):
             await asyncio.sleep(0.001)
         self.gateway.close()
+        if self._journal is not None:
+            self._journal.close_files()
         os.close(self._eventfd)

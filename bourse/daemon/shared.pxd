@@ -5,6 +5,7 @@
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 
+from bourse.core.atomics cimport load_seq_cst
 from bourse.core.parking cimport Doorbell
 from bourse.core.records cimport DepthLevel, EngineState, InstrumentRecord, OrderRecord
 
@@ -83,7 +84,19 @@ cdef struct Shared:
     uint64_t written_bytes
     uint64_t segment_used_bytes
     uint64_t segment_size_bytes
-    uint64_t pad0[21]
+    uint64_t segment_index          # of the segment that is written; published after the two below
+    uint64_t segment_first_seq
+    uint64_t segment_fd
+    uint64_t next_first_seq         # record that begins the next segment; 0: not planned
+    uint64_t pad0[17]
+    # The segment thread writes:
+    uint64_t spare_index            # of the next segment, filled with zeros; published after the two below
+    uint64_t spare_fd
+    uint64_t spare_bytes
+    uint64_t named_seq              # the last next_first_seq whose file has its name, durably
+    uint64_t spare_errno            # 0, or why filling is tried again: the disk is full
+    uint64_t spare_failed_errno     # 0, or why the daemon must end
+    uint64_t pad2[26]
     # The matcher writes:
     uint64_t matched_seq
     uint64_t matcher_done
@@ -92,6 +105,13 @@ cdef struct Shared:
     Doorbell gateway_bell
     Doorbell matcher_bell
     Doorbell journal_bell
+    Doorbell segment_bell
+
+
+cdef inline uint64_t disk_errno(const Shared *shared) noexcept nogil:
+    # 0, or the disk error that ends the daemon.
+    cdef uint64_t failed = load_seq_cst(&shared.failed_errno)
+    return failed if failed else load_seq_cst(&shared.spare_failed_errno)
 
 
 cdef class SharedMemory:

@@ -8,7 +8,7 @@ from cython.cimports.bourse.core.records import (
     InstrumentRecord,
     OrderRecord,
 )
-from cython.cimports.bourse.daemon.shared import DEPTH_BUFFERS, DepthBuffer, Shared
+from cython.cimports.bourse.daemon.shared import DEPTH_BUFFERS, DepthBuffer, Shared, disk_errno
 from cython.cimports.libc.stdint import uint32_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memset
@@ -68,6 +68,7 @@ class SharedMemory:
         doorbell_init(cython.address(self.shared.gateway_bell), gateway_eventfd)
         doorbell_init(cython.address(self.shared.matcher_bell), -1)
         doorbell_init(cython.address(self.shared.journal_bell), -1)
+        doorbell_init(cython.address(self.shared.segment_bell), -1)
 
     def __dealloc__(self):
         free(self.image.orders)
@@ -177,4 +178,15 @@ class SharedMemory:
     @property
     def failed_errno(self) -> int:
         """Errno of the disk error that stopped the journal, or 0."""
-        return self.shared.failed_errno
+        return disk_errno(self.shared)
+
+    @property
+    def segment(self) -> tuple[int, int, int]:
+        """Index, first wal_seq and descriptor of the segment that is written."""
+        shared: cython.pointer[Shared] = self.shared
+        return shared.segment_index, shared.segment_first_seq, shared.segment_fd
+
+    @property
+    def spare_errno(self) -> int:
+        """Errno while the next segment cannot be filled for want of space, or 0."""
+        return self.shared.spare_errno

@@ -33,10 +33,12 @@ class Store:
     """Zeros when there is no log."""
     lock: storage.DataLock | None = None
     writer: JournalWriter | None = None
+    data_dir: Path = field(default_factory=Path)
     segment_fd: int = -1
     segment_bytes: int = 0
     segment_path: Path | None = None
     segment_index: int = 0
+    segment_first_seq: int = 1
     torn_bytes: int = 0
     report: list[str] = field(default_factory=list)
     """What recovery did, in sentences."""
@@ -51,6 +53,12 @@ class Store:
     def is_new(self) -> bool:
         """No command was ever executed."""
         return self.recovered_wal_seq == 0
+
+    def path_of(self, segment_index: int, first_wal_seq: int) -> Path:
+        """Return where a segment of the log is."""
+        if segment_index == self.segment_index and self.segment_path is not None:
+            return self.segment_path
+        return storage.segment_path(self.data_dir, segment_index, first_wal_seq)
 
     def close(self) -> None:
         """Close the log and let go of the directory."""
@@ -82,7 +90,7 @@ def open_store(config: DaemonConfig) -> Store:
     lock.acquire()
     try:
         started_ns = mono_ns()
-        recovered = recovery.recover(data_dir, preallocate_bytes=config.wal_preallocate_bytes)
+        recovered = recovery.recover(data_dir, preallocate_bytes=config.wal_segment_bytes)
         seconds = (mono_ns() - started_ns) / 1e9
         segment_fd = storage.open_segment(recovered.segment_path)
     except BaseException:
@@ -100,10 +108,12 @@ def open_store(config: DaemonConfig) -> Store:
         store_id=recovered.store_id,
         lock=lock,
         writer=recovered.writer(),
+        data_dir=data_dir,
         segment_fd=segment_fd,
         segment_bytes=os.fstat(segment_fd).st_size,
         segment_path=recovered.segment_path,
         segment_index=recovered.segment_index,
+        segment_first_seq=storage.first_seq_of(recovered.segment_path) or 1,
         torn_bytes=recovered.torn_bytes,
         report=report,
         recovered_wal_seq=recovered.last_wal_seq,

@@ -194,6 +194,7 @@ class Views:
         counters = self._gateway.counters
         state, _, _, _, _ = await self._read_depth(1)
         fields = ENGINE_STATE.unpack(state)
+        index, first_seq, _ = self._pipeline.memory.segment
         error = self._pipeline.failed_errno
         return messages.Wal(
             durability=self._pipeline.config.durability.label,
@@ -202,8 +203,8 @@ class Views:
             written_seq=counters["written_seq"],
             durable_seq=counters["durable_seq"],
             released_seq=counters["released_seq"],
-            segment_path=str(store.segment_path or ""),
-            segment_index=store.segment_index,
+            segment_path=str(store.path_of(index, first_seq)) if index else "",
+            segment_index=index,
             segment_used_bytes=counters["segment_used_bytes"],
             segment_size_bytes=counters["segment_size_bytes"],
             written_bytes=counters["written_bytes"],

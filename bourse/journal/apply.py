@@ -36,6 +36,10 @@ _FAULT_DIGEST = cython.declare(cython.int, 15)
 _FAULT_SNAPSHOT = cython.declare(cython.int, 16)
 
 
+class ReachedError(Exception):
+    """The last record that was asked for has been executed; nothing is wrong."""
+
+
 @cython.final
 @cython.cclass
 class Applier:
@@ -47,7 +51,9 @@ class Applier:
     engine: Engine
     scanner: Scanner
     skip_through: uint64_t
+    until: uint64_t
     executed: uint64_t
+    read_bytes: uint64_t
     last_received_ns = cython.declare(int64_t, visibility="readonly")
     """Of the last record that was checked, executed or not."""
     window: EventWindow
@@ -62,6 +68,7 @@ class Applier:
         skip_through: cython.ulonglong = 0,
         on_events: object = None,
         expected: object = (),
+        until: object = None,
     ) -> None:
         """Prepare to execute.
 
@@ -70,12 +77,15 @@ class Applier:
             skip_through: records up to this number are checked and not executed.
             on_events: called with the bytes of events, in order, 64 bytes each; None discards them.
             expected: (wal_seq, (state digest, event digest, event_seq)) after that record.
+            until: the last record to execute; `run` raises ReachedError after it. None: all.
         """
         if engine is None:
             raise TypeError("an Applier needs an engine")
         self.engine = engine
         self.skip_through = skip_through
+        self.until = 0xFFFFFFFFFFFFFFFF if until is None else until
         self.executed = 0
+        self.read_bytes = 0
         self.on_events = on_events
         self.expected = sorted((item for item in expected if item[0] > skip_through), reverse=True)
         self._next_expected()
@@ -98,11 +108,17 @@ class Applier:
         """Records executed, without those skipped."""
         return self.executed
 
+    @property
+    def bytes_read(self) -> int:
+        """Bytes gone through: headers, batches and records."""
+        return self.read_bytes
+
     def run_with(self, scanner: Scanner) -> Callable[[memoryview, bool], int]:
         """Take records from this scanner from now on; returns `run`."""
         if scanner is None:
             raise TypeError("an Applier needs a scanner")
         self.scanner = scanner
+        self.read_bytes += scanner.offset_bytes
         return self.run
 
     @cython.cfunc
@@ -138,6 +154,9 @@ class Applier:
         Returns:
             The step that stopped it, as in reader.py. WRONG also for a command that is never
             logged and for digests that differ; the scanner's fault says which.
+
+        Raises:
+            ReachedError: record `until` was the last one executed.
         """
         start: cython.pointer[cython.const[uint8_t]] = cython.NULL
         length_bytes: uint64_t = data.shape[0]
@@ -195,6 +214,8 @@ class Applier:
                             fault = _FAULT_SNAPSHOT
                         with cython.gil:
                             self._next_expected()
+                    if scanner.wal_seq == self.until and fault == 0:
+                        break
                 if fault != 0:
                     # Stand at the record that is wrong, for the message.
                     scanner.offset_bytes = offset
@@ -202,4 +223,7 @@ class Applier:
                     scanner.fault = fault
                     step = STEP_WRONG
         self._hand_over()
+        self.read_bytes += scanner.offset_bytes - base
+        if fault == 0 and step == STEP_RECORD:
+            raise ReachedError
         return step

@@ -6,16 +6,21 @@ docs/wal-format.md explains a hex dump of a real file.
 Files
 -----
 
-A data directory holds its log in segments ``wal/wal-00000001.log``, ``wal-00000002.log``, ...
-Segment numbers are consecutive from 1; earlier ones may be gone if a snapshot covers them. A
-segment is
+A data directory holds its log in segments ``wal/wal-IIIIIIII-SSSSSSSSSSSSSSSSSSSS.log``: I is the
+segment's number, S its first wal_seq, in decimal digits (``wal-IIIIIIII.log``, as early builds
+named theirs, is read as well). Numbers are consecutive from 1; earlier segments may be gone if a
+snapshot covers them. A segment is
 
     one header block of 4096 bytes, then items back to back, then zeros to the end of the file
 
-The header block fills a whole page so that a torn write of the first batch cannot reach it. A
-segment is created under another name, filled with zeros to its preallocated size, synced and then
-renamed: a file under its final name has had a durable header, so a bad header is damage, never a
-crash. Items may go on past the preallocated size; the file then ends with its last item.
+The header block fills a whole page so that a torn write of the first batch cannot reach it. The
+first segment is filled with zeros to its size and synced, header included, before it gets its name.
+A later one is filled with zeros and synced under another name while the one before it is in use.
+Some records before its turn the writer decides which record begins it; then the file gets its
+name, and the directory is synced. Its header block is written in one piece with its first batch,
+and made durable by the same sync. By then all of the segment before is durable. So the last
+segment may have a name and no header yet: it has not been begun. Items may go on past the
+preallocated size; the file then ends with its last item.
 
 Segment header block (4096 bytes)
 
@@ -76,9 +81,12 @@ anywhere and compares, so a replay checks itself as it goes.
 When an item is valid
 ---------------------
 
-A segment header is valid iff magic, block size, CRC and version are right, the index is that of
-the file's name, and the store id is the directory's. After the first segment read, first wal_seq
-and chain CRC must continue the segment before: else the log has a gap, and is refused.
+A segment header is valid iff magic, block size, CRC and version are right, index and first wal_seq
+are those of the file's name, and the store id is the directory's. After the first segment read,
+first wal_seq and chain CRC must continue the segment before: else the log has a gap, and is
+refused. Where the last of several segments has no valid header it *has not been begun*, and the log
+ends in the segment before, unless a valid batch header in it has a durable offset above 0: then
+the header was durable once, and is corrupt.
 
 A batch header is valid iff magic, CRC and offset are right, first wal_seq is the number that
 comes next and chain CRC that of the last record. The batch before may have fewer records than it
@@ -101,9 +109,10 @@ segment, or a valid batch header at any later multiple of 8 in the file, however
 durable offset is greater than X (of such a header only magic, CRC and offset are looked at: the
 chain is broken before it). Otherwise it is a *torn tail*: writes that were never acknowledged as
 durable, which a crash left in part, in any order. A torn tail is cut at X: the bytes are saved
-beside the file (``.torn``) and replaced by zeros. The whole records before X are kept even if
-their batch is not whole: they were never acknowledged, so keeping and dropping are both right,
-and keeping is what every reader does.
+beside the file (``.torn``) and replaced by zeros; a last segment that has not been begun is
+removed, or renamed to ``.torn`` when it holds anything but zeros. The whole records before X are
+kept even if their batch is not whole: they were never acknowledged, so keeping and dropping are
+both right, and keeping is what every reader does.
 
 Source for the rule: doltlite#1341 and #1890 (mid-log damage taken for a torn tail, bounded
 look-ahead); etcd#6378, etcd#14098 (un-synced writes that reached the disk out of order,
@@ -211,6 +220,16 @@ def unpack_segment_header(block: bytes) -> SegmentHeader:
     if segment_index == 0 or first_wal_seq == 0:
         raise FormatError("segments and records are numbered from 1")
     return SegmentHeader(store_id, segment_index, first_wal_seq, chain_crc)
+
+
+def is_whole_header(block: bytes) -> bool:
+    """Say whether a header block is as somebody wrote it, of whatever version and segment."""
+    return (
+        len(block) >= SEGMENT_HEADER_SIZE
+        and block.startswith(SEGMENT_MAGIC)
+        and crc32c(block[: SEGMENT_HEADER_SIZE - 4])
+        == int.from_bytes(block[SEGMENT_HEADER_SIZE - 4 : SEGMENT_HEADER_SIZE], "little")
+    )
 
 
 def initial_chain_crc(store_id: bytes) -> int:

@@ -1,7 +1,8 @@
 """Replay: rebuilds the book from the log, for people and tests, beside a running daemon or not.
 
 It opens every file first, takes no lock and writes nothing. Beside a daemon it stops at the first
-record that is not there yet and says `live`. There is no clock here: the caller measures the time.
+record that is not there yet and says `live`; segments that are begun or archived meanwhile do not
+disturb it. There is no clock here: the caller measures the time.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from pathlib import Path
 from bourse.core.engine import Engine
 from bourse.errors import JournalError, UsageError
 from bourse.journal import segment, snapshot, storage
-from bourse.journal.apply import Applier
-from bourse.journal.segment import Ending, Log
+from bourse.journal.apply import Applier, ReachedError
+from bourse.journal.segment import Ending, Log, Tail
+
+OPENS_MAX = 5
+"""How often the segments may change while they are opened; a daemon changes them once a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,7 @@ def replay(
     progress: Callable[[int, int], None] | None = None,
     on_events: Callable[[bytes], None] | None = None,
     make_engine: Callable[[], Engine] = Engine,
+    until: int | None = None,
 ) -> ReplayResult:
     """Replay a log.
 
@@ -64,15 +69,17 @@ def replay(
         progress: called with bytes done and bytes in all (the end's zeros included).
         on_events: called with the bytes of events, in order, 64 bytes each.
         make_engine: makes an empty engine.
+        until: the last record to execute; None is the log's last.
 
     Raises:
-        UsageError: there is no log at `path`, or a segment that cannot be replayed alone.
+        UsageError: the log does not reach from its start to `until`; there is no log at `path`, or
+            a segment that cannot be replayed alone.
         CorruptError: damage in what was durable.
         JournalError: a file cannot be read, a segment is missing.
     """
     data_dir, segments = _files(path)
     was_live = data_dir is not None and storage.is_owned(data_dir)
-    with segment.open_log(segments) as log:
+    with _open(path, segments) as log:
         skipped: list[tuple[Path, str]] = []
         snapshots = _load_snapshots(data_dir, log, skipped) if path.is_dir() and data_dir else []
         engine = make_engine()
@@ -80,16 +87,30 @@ def replay(
         if start is not None:
             engine.restore(start.state, start.instruments, start.sessions, start.orders)
         start_seq = start.wal_seq if start is not None else 0
+        if until is not None and until < start_seq:
+            raise UsageError(
+                f"record {until} is before the first that can be replayed: {start_path} stands "
+                f"for those up to {start_seq}"
+            )
         expected = [(one.wal_seq, one.digests) for _, one in snapshots]
-        applier = Applier(engine, start_seq, on_events, expected)
+        applier = Applier(engine, start_seq, on_events, expected, until)
         total_bytes = log.size_bytes()
-        tail = segment.walk_log(
-            log,
-            applier.run_with,
-            None
-            if progress is None
-            else lambda done: progress(min(done, total_bytes), total_bytes),
-        )
+        tail: Tail | None = None
+        try:
+            if until == start_seq:
+                raise ReachedError
+            tail = segment.walk_log(
+                log,
+                applier.run_with,
+                None
+                if progress is None
+                else lambda done: progress(min(done, total_bytes), total_bytes),
+                start_seq + 1,
+            )
+        except ReachedError:
+            pass
+        if until is not None and engine.wal_seq < until:
+            raise UsageError(f"the log ends with record {engine.wal_seq}, before record {until}")
         if progress is not None:
             progress(total_bytes, total_bytes)
         live = data_dir is not None and (was_live or storage.is_owned(data_dir))
@@ -107,17 +128,30 @@ def replay(
             best_ask=engine.best_ask() if engine.instruments() else None,
             state_digest=engine.state_digest,
             event_digest=engine.event_digest,
-            bytes_read=sum(one.file.size_bytes() for one in log.segments[:-1]) + tail.offset_bytes,
-            torn_tail=tail.ending is Ending.TORN and not live,
-            torn_bytes=tail.torn_bytes,
-            end_found=tail.found,
+            bytes_read=applier.bytes_read,
+            torn_tail=tail is not None and tail.ending is Ending.TORN and not live,
+            torn_bytes=tail.torn_bytes if tail is not None else 0,
+            end_found=tail.found if tail is not None else "",
             live=live,
             snapshot_path=start_path,
             snapshots_compared=sum(
-                start_seq < one.wal_seq < tail.next_wal_seq for _, one in snapshots
+                start_seq < one.wal_seq <= engine.wal_seq for _, one in snapshots
             ),
             snapshots_skipped=tuple(skipped),
         )
+
+
+def _open(path: Path, segments: list[Path]) -> Log:
+    """Open the segments; a daemon may archive the oldest while we do."""
+    for _ in range(OPENS_MAX):
+        try:
+            return segment.open_log(segments)
+        except JournalError:
+            now = _files(path)[1]
+            if now == segments:
+                raise
+            segments = now
+    return segment.open_log(segments)
 
 
 def _files(path: Path) -> tuple[Path | None, list[Path]]:
@@ -163,8 +197,8 @@ def _start(
             return where, loaded
     if path.is_dir():
         raise JournalError(
-            f"the log in {path} starts with record {log.first_wal_seq} and no valid snapshot "
-            "reaches it; restore the missing segments or a snapshot from a copy."
+            f"the log has a gap: {log.segments[0].path} starts with record {log.first_wal_seq} and "
+            "no valid snapshot reaches it; restore the missing segments or a snapshot from a copy."
         )
     raise UsageError(
         f"{path} starts with record {log.first_wal_seq} and cannot be replayed alone; "

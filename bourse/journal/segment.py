@@ -1,8 +1,8 @@
 """Segments of the log: made, opened in order, and gone through to their end.
 
 `walk` goes through one segment with any runner (the scanner alone, one that collects, or the
-engine's) and decides what its end is: clean, a torn tail, or corrupt. `walk_log` goes through all
-of them and checks that each continues the one before. What is valid is specified in format.py.
+engine's) and decides what its end is: clean, a torn tail, or corrupt. `walk_log` goes through
+several and checks that each continues the one before. What is valid is specified in format.py.
 """
 
 from __future__ import annotations
@@ -75,9 +75,18 @@ class Segment:
                     f"the file is named segment {named} and its header says "
                     f"{self.header.segment_index}"
                 )
+            named = storage.first_seq_of(path)
+            if named is not None and named != self.header.first_wal_seq:
+                raise layout.FormatError(
+                    f"by its name it begins with record {named}, by its header with "
+                    f"{self.header.first_wal_seq}"
+                )
         except layout.FormatError as error:
             self.file.close()
             raise CorruptError(path, 0, 0, str(error)) from error
+        except BaseException:
+            self.file.close()
+            raise
 
     def scanner(self) -> reader.Scanner:
         """Return a scanner at the segment's first item."""
@@ -102,7 +111,12 @@ def create_segment(
     if path.exists():
         raise JournalError(f"{path} exists already and is not made anew.")
     size_bytes = max(preallocate_bytes, layout.SEGMENT_HEADER_SIZE)
-    storage.create_file(path, [header.pack()], size_bytes)
+    storage.create_file(
+        path,
+        [header.pack()],
+        size_bytes,
+        f"fill with {size_bytes} bytes of zeros (wal_segment_bytes)",
+    )
 
 
 def walk(
@@ -128,6 +142,7 @@ def walk(
     """
     file = segment.file
     buffer = memoryview(bytearray(CHUNK_BYTES))
+    file.will_be_read(scanner.offset_bytes)
     read_again_at = -1
     while True:
         count = file.read_into(buffer, scanner.offset_bytes)
@@ -215,12 +230,22 @@ def _find_proof(file: DataFile, scanner: reader.Scanner, bad_at: int) -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True)
+class Unbegun:
+    """A last segment that has its name, and no header yet."""
+
+    path: Path
+    torn_bytes: int
+    """To the last byte that is not zero: a crash came while it was begun."""
+
+
 class Log:
     """The segments that there are, opened in order before anything is read from them."""
 
-    def __init__(self, segments: list[Segment]) -> None:
-        """Take open segments in order; `open_log` makes one from a path."""
+    def __init__(self, segments: list[Segment], unbegun: Unbegun | None = None) -> None:
+        """Take open segments in order; `open_log` makes one from paths."""
         self.segments = segments
+        self.unbegun = unbegun
 
     @property
     def store_id(self) -> bytes:
@@ -236,6 +261,14 @@ class Log:
     def last(self) -> Segment:
         """The segment that the log ends in."""
         return self.segments[-1]
+
+    def holding(self, wal_seq: int) -> list[Segment]:
+        """Return the segments from the one that a record belongs to on."""
+        start = 0
+        for index, segment in enumerate(self.segments):
+            if segment.header.first_wal_seq <= wal_seq:
+                start = index
+        return self.segments[start:]
 
     def size_bytes(self) -> int:
         """Return the size of all segments."""
@@ -260,33 +293,76 @@ def open_log(paths: list[Path]) -> Log:
 
     Raises:
         CorruptError: a header is not valid.
-        JournalError: a segment is missing or from another data directory.
+        JournalError: a segment is missing, there twice, or from another data directory.
     """
     segments: list[Segment] = []
+    unbegun: Unbegun | None = None
     try:
         for path in paths:
-            segment = Segment(path)
+            before = segments[-1] if segments else None
+            try:
+                segment = Segment(path)
+            except CorruptError as error:
+                if before is None or path != paths[-1]:
+                    raise
+                unbegun = _unbegun(path, before)
+                if unbegun is None:
+                    # A daemon may have begun it between the two looks.
+                    try:
+                        segment = Segment(path)
+                    except CorruptError:
+                        raise error from None
+                else:
+                    break
             segments.append(segment)
-            _check_neighbours(segments[0], segments[-2] if len(segments) > 1 else None, segment)
+            _check_neighbours(before, segment)
     except BaseException:
         for segment in segments:
             segment.close()
         raise
-    return Log(segments)
+    return Log(segments, unbegun)
 
 
-def _check_neighbours(first: Segment, before: Segment | None, segment: Segment) -> None:
-    """Check a segment's header against those before it."""
-    if segment.header.store_id != first.header.store_id:
+def _unbegun(path: Path, before: Segment) -> Unbegun | None:
+    """Look at a last segment without a valid header; None when it was durable once."""
+    index = storage.segment_index_of(path)
+    if index is None or index != before.header.segment_index + 1:
+        return None
+    seed = layout.batch_header_seed(before.header.store_id, index)
+    with DataFile(path) as file:
+        block = file.read(layout.SEGMENT_HEADER_SIZE, 0)
+        if layout.is_whole_header(block) or len(block) < layout.SEGMENT_HEADER_SIZE:
+            # Another file's header, a newer release's, or a file that lost its zeros: no crash
+            # does that.
+            return None
+        for base, chunk in _chunks(file, 0, layout.BATCH_HEADER_SIZE):
+            if reader.find_proof(chunk, base, seed, 0):
+                return None
+        return Unbegun(path, _torn_bytes(file, 0))
+
+
+def _check_neighbours(before: Segment | None, segment: Segment) -> None:
+    """Check a segment's header against the one before it."""
+    if before is None:
+        return
+    ours, theirs = segment.header, before.header
+    if ours.store_id != theirs.store_id:
         raise JournalError(
             f"{segment.path} belongs to another data directory (store "
-            f"{segment.header.store_id.hex()}, expected {first.header.store_id.hex()}); "
+            f"{ours.store_id.hex()}, expected {theirs.store_id.hex()}); "
             "remove it, or restore the segment that was there."
         )
-    if before is not None and segment.header.segment_index != before.header.segment_index + 1:
+    if ours.segment_index == theirs.segment_index:
         raise JournalError(
-            f"the log has a gap: segment {before.header.segment_index + 1} is missing between "
-            f"{before.path.name} and {segment.path.name}; restore it from a copy."
+            f"{before.path.name} and {segment.path.name} in {segment.path.parent} are both "
+            f"segment {ours.segment_index}; keep the one that belongs there."
+        )
+    if ours.segment_index != theirs.segment_index + 1:
+        raise JournalError(
+            f"the log has a gap: segment {theirs.segment_index + 1} is missing between "
+            f"{before.path.name} and {segment.path.name} in {segment.path.parent}; records from "
+            f"{theirs.first_wal_seq} to {ours.first_wal_seq - 1} are not all there. "
+            "Restore it from a copy."
         )
 
 
@@ -294,13 +370,15 @@ def walk_log(
     log: Log,
     run_with: Callable[[reader.Scanner], RunItems],
     progress: Callable[[int], None] | None = None,
+    from_wal_seq: int = 1,
 ) -> Tail:
-    """Go through all segments to the log's end; returns the tail of the last one.
+    """Go through segments in order to the log's end; returns the tail of the last one.
 
     Args:
         log: the segments.
         run_with: given a scanner, returns what takes the items.
-        progress: called with the bytes done in the whole log, after each chunk.
+        progress: called with the bytes done in those gone through, after each chunk.
+        from_wal_seq: begin with the segment that this record belongs to.
 
     Raises:
         CorruptError: damage in what was durable; all before the last segment was.
@@ -308,7 +386,7 @@ def walk_log(
     """
     tail: Tail | None = None
     done_bytes = 0
-    for segment in log.segments:
+    for segment in log.holding(from_wal_seq):
         header = segment.header
         if tail is not None and (header.first_wal_seq, header.chain_crc) != (
             tail.next_wal_seq,
@@ -351,6 +429,19 @@ class Record(NamedTuple):
     """64 bytes; core.records.Command.unpack reads them."""
     digests: tuple[int, int, int] | None
     """State digest, event digest and event_seq before the command, every 1000th record."""
+
+
+def log_records(data_dir: Path) -> Iterator[Record]:
+    """Yield the records of all segments of a data directory, in order.
+
+    Raises:
+        CorruptError: damage in what was durable; after the records before it.
+        JournalError: a segment is missing, or a file cannot be read.
+    """
+    with open_log(storage.list_segments(data_dir)) as log:
+        paths = [segment.path for segment in log.segments]
+    for path in paths:
+        yield from records(path)
 
 
 def records(path: Path) -> Iterator[Record]:

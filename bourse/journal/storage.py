@@ -1,8 +1,10 @@
 """Files of a data directory: the journal's only calls to the operating system.
 
     DIR/lock                                    who owns the directory: an flock, not the pid in it
-    DIR/wal/wal-00000001.log                    segment 1 of the log
-    DIR/wal/wal-00000001.log.OFFSET.torn        what recovery cut off at that offset
+    DIR/wal/wal-<8 digits>-<20 digits>.log      a segment: its number, the first record it may hold
+    DIR/wal/wal-<...>.log.OFFSET.torn           what recovery cut off at that offset
+    DIR/wal/wal-<8 digits>.new                  the next segment, being filled with zeros
+    DIR/archive/wal-<...>.log                   a segment that the kept snapshots made superfluous
     DIR/snapshots/snapshot-<20 digits>.snap     state after that wal_seq
 
 Nothing becomes visible under its final name before it is whole and synced: files are made under
@@ -25,6 +27,7 @@ from bourse.errors import JournalError, OwnershipError, UsageError
 
 LOCK_NAME = "lock"
 WAL_DIRECTORY = "wal"
+ARCHIVE_DIRECTORY = "archive"
 SNAPSHOT_DIRECTORY = "snapshots"
 NEW_SUFFIX = ".new"
 
@@ -37,7 +40,11 @@ ZEROS = bytes(1 << 20)
 _KINDS = {".snap": "snapshot", ".log": "segment", ".torn": "torn"}
 """What the kill points call the files that create_file makes."""
 
-_SEGMENT_NAME = re.compile(r"wal-(\d{8,})\.log")
+READ_AHEAD_BYTES = 64 << 20
+"""What the kernel may read ahead of a reader: a segment of the default size."""
+
+# Without the first record's number: as written by early builds.
+_SEGMENT_NAME = re.compile(r"wal-(\d{8,})(?:-(\d{20}))?\.log")
 _SNAPSHOT_NAME = re.compile(r"snapshot-(\d{20})\.snap")
 
 
@@ -50,9 +57,14 @@ def explained(doing: str, path: Path) -> Iterator[None]:
         raise JournalError(f"cannot {doing} {path}: {error.strerror or error}") from error
 
 
-def segment_path(data_dir: Path, segment_index: int) -> Path:
-    """Return where a segment is."""
-    return data_dir / WAL_DIRECTORY / f"wal-{segment_index:08d}.log"
+def segment_path(data_dir: Path, segment_index: int, first_wal_seq: int = 1) -> Path:
+    """Return where the segment that begins with a record is."""
+    return data_dir / WAL_DIRECTORY / f"wal-{segment_index:08d}-{first_wal_seq:020d}.log"
+
+
+def spare_path(data_dir: Path, segment_index: int) -> Path:
+    """Return where the next segment is filled with zeros, before it has its name."""
+    return data_dir / WAL_DIRECTORY / f"wal-{segment_index:08d}{NEW_SUFFIX}"
 
 
 def snapshot_path(data_dir: Path, wal_seq: int) -> Path:
@@ -64,6 +76,12 @@ def segment_index_of(path: Path) -> int | None:
     """Return the number in a segment's file name, None for another name."""
     match = _SEGMENT_NAME.fullmatch(path.name)
     return int(match[1]) if match else None
+
+
+def first_seq_of(path: Path) -> int | None:
+    """Return the first record's number in a segment's file name, None for another name."""
+    match = _SEGMENT_NAME.fullmatch(path.name)
+    return int(match[2]) if match and match[2] else None
 
 
 def snapshot_seq_of(path: Path) -> int | None:
@@ -216,6 +234,12 @@ class DataFile:
         with contextlib.suppress(OSError):
             os.posix_fadvise(self.fd, offset_bytes & ~4095, 0, os.POSIX_FADV_DONTNEED)
 
+    def will_be_read(self, offset_bytes: int) -> None:
+        """Tell the kernel that all from an offset on is read soon, in order."""
+        with contextlib.suppress(OSError):
+            os.posix_fadvise(self.fd, offset_bytes, 0, os.POSIX_FADV_SEQUENTIAL)
+            os.posix_fadvise(self.fd, offset_bytes, READ_AHEAD_BYTES, os.POSIX_FADV_WILLNEED)
+
     def close(self) -> None:
         """Close it; harmless when it is closed."""
         if self.fd >= 0:
@@ -264,19 +288,27 @@ def _passed(path: Path, step: str) -> None:
         passed(f"{kind}_{step}")
 
 
-def create_file(path: Path, chunks: Iterable[bytes | memoryview], size_bytes: int = 0) -> None:
+def create_file(
+    path: Path,
+    chunks: Iterable[bytes | memoryview],
+    size_bytes: int = 0,
+    doing: str = "write",
+) -> None:
     """Make a file whole and durable under its name, or not at all.
 
     Args:
         path: its final name; what has this name is replaced.
         chunks: its bytes, in order.
         size_bytes: fill up to this size with zeros.
+        doing: verb of the sentence that an error says.
 
     Raises:
-        JournalError: the disk refused; nothing has the final name that did not have it before.
+        JournalError: the disk refused. Nothing has the final name; if something had it before, it
+            is that or the new file, each whole.
     """
     new = path.with_name(path.name + NEW_SUFFIX)
-    with explained("write", path):
+    was_there = path.exists()
+    with explained(doing, path):
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(new, flags, FILE_MODE)
         _passed(path, "created")
@@ -297,8 +329,37 @@ def create_file(path: Path, chunks: Iterable[bytes | memoryview], size_bytes: in
             os.close(fd)
         new.rename(path)
         _passed(path, "renamed")
-        sync_directory(path.parent)
+        try:
+            sync_directory(path.parent)
+        except BaseException:
+            # It has the name, and nobody knows whether it keeps it.
+            if not was_there:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            raise
         _passed(path, "durable")
+
+
+def remove_durably(path: Path) -> None:
+    """Remove a file; its name is gone for good when this returns."""
+    with explained("remove", path):
+        path.unlink()
+        sync_directory(path.parent)
+
+
+def move_durably(path: Path, target: Path) -> None:
+    """Give a file another name, perhaps in another directory of the same file system.
+
+    Raises:
+        JournalError: the target exists, or the disk refused.
+    """
+    if os.path.lexists(target):
+        raise JournalError(f"cannot move {path}: {target} exists already")
+    with explained("move", path):
+        path.rename(target)
+        # The new name first: between the two, a crash leaves both or the new one, never none.
+        sync_directory(target.parent)
+        sync_directory(path.parent)
 
 
 def remove_unfinished(directory: Path) -> None:
@@ -326,9 +387,8 @@ def cut_tail(path: Path, offset_bytes: int, torn_bytes: int, size_bytes: int) ->
     """
     with DataFile(path, os.O_RDWR) as segment:
         size_bytes = max(size_bytes, segment.size_bytes())
-        tail = segment.read(torn_bytes, offset_bytes)
-        saved = _torn_path(path, offset_bytes, tail)
-        create_file(saved, [tail])
+        saved = _torn_path(segment, offset_bytes, torn_bytes)
+        create_file(saved, _pieces(segment, offset_bytes, torn_bytes))
         with explained("cut the torn tail of", path):
             os.ftruncate(segment.fd, offset_bytes)
             passed("tail_truncated")
@@ -340,16 +400,57 @@ def cut_tail(path: Path, offset_bytes: int, torn_bytes: int, size_bytes: int) ->
     return saved
 
 
-def _torn_path(path: Path, offset_bytes: int, tail: bytes) -> Path:
+def set_aside(path: Path, torn_bytes: int) -> Path | None:
+    """Take a segment that was not begun out of the log: removed, or renamed if it holds anything.
+
+    Returns:
+        The file that holds what was there; None when it held zeros only.
+    """
+    if not torn_bytes:
+        remove_durably(path)
+        return None
+    with DataFile(path) as segment:
+        saved = _torn_path(segment, 0, torn_bytes)
+    if os.path.lexists(saved):
+        remove_durably(path)
+    else:
+        move_durably(path, saved)
+    return saved
+
+
+def _pieces(file: DataFile, offset_bytes: int, length_bytes: int) -> Iterator[bytes]:
+    """Read part of a file a mebibyte at a time: a tail may be as large as a segment."""
+    end_bytes = offset_bytes + length_bytes
+    while offset_bytes < end_bytes:
+        piece = file.read(min(len(ZEROS), end_bytes - offset_bytes), offset_bytes)
+        if not piece:
+            return
+        yield piece
+        offset_bytes += len(piece)
+
+
+def _torn_path(segment: DataFile, offset_bytes: int, torn_bytes: int) -> Path:
     """Return a name that is free, or taken by the same bytes (a crash came between)."""
     number = 1
     while True:
         suffix = f".{offset_bytes}.torn" if number == 1 else f".{offset_bytes}-{number}.torn"
-        candidate = path.with_name(path.name + suffix)
-        with explained("read", candidate):
-            if not candidate.exists() or candidate.read_bytes() == tail:
-                return candidate
+        candidate = segment.path.with_name(segment.path.name + suffix)
+        if not os.path.lexists(candidate) or _holds(candidate, segment, offset_bytes, torn_bytes):
+            return candidate
         number += 1
+
+
+def _holds(candidate: Path, segment: DataFile, offset_bytes: int, torn_bytes: int) -> bool:
+    """Say whether a file holds exactly a part of another one."""
+    with DataFile(candidate) as saved:
+        return saved.size_bytes() == torn_bytes and all(
+            ours == theirs
+            for ours, theirs in zip(
+                _pieces(saved, 0, torn_bytes),
+                _pieces(segment, offset_bytes, torn_bytes),
+                strict=True,
+            )
+        )
 
 
 class DataLock:

@@ -18,10 +18,12 @@ cdef struct Write:                  # one pwrite that the owner of the file is a
     uint8_t *data                   # stays valid and unchanged until written() or failed()
     uint64_t length_bytes
     uint64_t last_wal_seq           # last record covered once this is written
+    uint64_t segment_index          # of the segment file; one more than before begins the next one
 
 
 cdef class JournalWriter:
     cdef readonly uint64_t segment_index
+    cdef readonly uint64_t rotation_seq     # record that begins the next segment; 0: none is planned
     cdef readonly uint64_t offset_bytes     # where the next batch goes
     cdef readonly uint64_t next_wal_seq     # of the next record to append
     cdef readonly uint64_t written_seq      # last record that is written
@@ -33,11 +35,16 @@ cdef class JournalWriter:
     cdef readonly uint64_t used_bytes       # of the open batch, header included
     cdef readonly uint32_t chain_crc        # of the last record appended
     cdef readonly int stage                 # IDLE, OPEN, PENDING or FAILED (writer.py)
+    cdef uint8_t *memory                    # room for a segment's header block, then the buffer
     cdef uint8_t *buffer
+    cdef uint8_t store_id[16]
     cdef uint32_t header_seed               # CRC-32C of store id and segment index
+    cdef bint begins_segment                # the open batch goes behind a new header block
     cdef uint32_t batch_chain_crc
     cdef uint64_t batch_first_seq
 
+    cdef bint plan_rotation(self, uint64_t first_wal_seq) noexcept nogil
+    cdef bint rotation_is_due(self) noexcept nogil
     cdef bint begin_batch(self) noexcept nogil
     cdef bint append(self, const JournalSlot *slot) noexcept nogil
     cdef bint end_batch(self, Write *write) noexcept nogil
@@ -45,3 +52,4 @@ cdef class JournalWriter:
     cdef void synced(self) noexcept nogil
     cdef void failed(self) noexcept nogil
     cdef bint wants_mark(self) noexcept nogil
+    cdef void _begin_segment(self) noexcept nogil

@@ -10,6 +10,12 @@ goes round this loop:
     synced()                           after fdatasync returned 0: durable_seq moves
     failed()                           any     -> FAILED    for ever: nothing more is begun
 
+Segments: `plan_rotation(first_wal_seq)` says, some records ahead, which record begins the next one,
+so that the owner can have its file made, named and its directory synced in time. The batch that
+begins with that record carries the segment's header block before it, in one write to offset 0 of
+the next segment (`write.segment_index`). All of the segment before must be durable by then:
+`begin_batch` refuses otherwise, because a later segment proves that the one before it was durable.
+
 A batch without a record is legal: its header's mark proves that everything before it was durable.
 The owner writes one when it goes idle (`wants_mark()`) and one as it closes.
 
@@ -20,7 +26,12 @@ import cython
 from cython.cimports.bourse.core.invariant import invariant
 from cython.cimports.bourse.core.records import Command
 from cython.cimports.bourse.journal.crc32c import crc32c_extend
-from cython.cimports.bourse.journal.format import BatchHeader, RecordDigests, RecordHeader
+from cython.cimports.bourse.journal.format import (
+    BatchHeader,
+    RecordDigests,
+    RecordHeader,
+    SegmentHeader,
+)
 from cython.cimports.bourse.journal.writer import JournalSlot, Write
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import uint8_t, uint32_t, uint64_t
@@ -53,6 +64,8 @@ _COMMAND_RECORD_SIZE = cython.declare(uint32_t, layout.COMMAND_RECORD_SIZE)
 _CHECKPOINT_RECORD_SIZE = cython.declare(uint32_t, layout.CHECKPOINT_RECORD_SIZE)
 _CHECKPOINT_INTERVAL = cython.declare(uint64_t, layout.CHECKPOINT_INTERVAL)
 _SEGMENT_HEADER_SIZE = cython.declare(uint64_t, layout.SEGMENT_HEADER_SIZE)
+_SEGMENT_MAGIC = cython.declare(uint64_t, int.from_bytes(layout.SEGMENT_MAGIC, "little"))
+_FORMAT_VERSION = cython.declare(uint32_t, layout.FORMAT_VERSION)
 
 
 @cython.final
@@ -66,7 +79,7 @@ class JournalWriter:
     sync on that file.
 
     Invariants: durable_seq <= written_seq < next_wal_seq;
-    SEGMENT_HEADER_SIZE <= durable_bytes <= written_bytes <= offset_bytes.
+    durable_bytes <= written_bytes <= offset_bytes.
     """
 
     def __init__(
@@ -103,12 +116,17 @@ class JournalWriter:
         if buffer_bytes < 4096 or buffer_bytes > 1 << 30 or buffer_bytes % 8:
             raise ValueError(f"buffer_bytes={buffer_bytes}, expected 4096..2**30, multiple of 8")
         memory: cython.p_void = cython.NULL
-        if posix_memalign(cython.address(memory), 4096, buffer_bytes) != 0:
+        total_bytes: uint64_t = _SEGMENT_HEADER_SIZE + buffer_bytes
+        if posix_memalign(cython.address(memory), 4096, total_bytes) != 0:
             raise MemoryError(f"no memory for a write buffer of {buffer_bytes} bytes")
         # Touch every page now: the first batches must not page-fault.
-        memset(memory, 0, buffer_bytes)
-        self.buffer = cython.cast(cython.pointer[uint8_t], memory)
+        memset(memory, 0, total_bytes)
+        self.memory = cython.cast(cython.pointer[uint8_t], memory)
+        self.buffer = self.memory + _SEGMENT_HEADER_SIZE
         self.capacity_bytes = buffer_bytes
+        memcpy(cython.address(self.store_id[0]), PyBytes_AS_STRING(store_id), 16)
+        self.rotation_seq = 0
+        self.begins_segment = False
         self.used_bytes = 0
         self.header_seed = layout.batch_header_seed(store_id, segment_index)
         self.segment_index = segment_index
@@ -126,16 +144,77 @@ class JournalWriter:
 
     def __dealloc__(self) -> None:
         """Give the buffer back."""
-        free(self.buffer)
+        free(self.memory)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def plan_rotation(self, first_wal_seq: uint64_t) -> cython.bint:
+        """Say which record begins the next segment; False when it is too late, or one is planned.
+
+        Args:
+            first_wal_seq: at least `next_wal_seq`; batches end before it.
+        """
+        if self.stage != _IDLE or self.rotation_seq != 0 or first_wal_seq < self.next_wal_seq:
+            return False
+        self.rotation_seq = first_wal_seq
+        return True
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def rotation_is_due(self) -> cython.bint:
+        """Say whether the next batch begins a segment: then sync first what is written."""
+        return self.rotation_seq != 0 and self.next_wal_seq == self.rotation_seq
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _begin_segment(self) -> cython.void:
+        """Go on in the next segment; its header block is written with its first batch."""
+        header: cython.pointer[SegmentHeader] = cython.cast(
+            cython.pointer[SegmentHeader], self.memory
+        )
+        crc: cython.pointer[uint32_t] = cython.cast(
+            cython.pointer[uint32_t], self.memory + _SEGMENT_HEADER_SIZE - 4
+        )
+        place = cython.declare(uint8_t[24])
+        self.segment_index += 1
+        memcpy(cython.address(place[0]), cython.address(self.store_id[0]), 16)
+        memcpy(cython.address(place[16]), cython.address(self.segment_index), 8)
+        self.header_seed = crc32c_extend(0, cython.address(place[0]), 24)
+        memcpy(cython.address(header.magic[0]), cython.address(_SEGMENT_MAGIC), 8)
+        header.version = _FORMAT_VERSION
+        header.header_bytes = cython.cast(uint32_t, _SEGMENT_HEADER_SIZE)
+        memcpy(cython.address(header.store_id[0]), cython.address(self.store_id[0]), 16)
+        header.segment_index = self.segment_index
+        header.first_wal_seq = self.next_wal_seq
+        header.chain_crc = self.chain_crc
+        crc[0] = crc32c_extend(0, self.memory, _SEGMENT_HEADER_SIZE - 4)
+        self.rotation_seq = 0
+        self.begins_segment = True
+        self.offset_bytes = _SEGMENT_HEADER_SIZE
+        # Of this file nothing is durable yet, its header neither.
+        self.written_bytes = 0
+        self.durable_bytes = 0
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
     def begin_batch(self) -> cython.bint:
-        """Open a batch; False when a write is pending or the journal has failed."""
+        """Open a batch, in the next segment when its first record is due.
+
+        Returns:
+            False when a write is pending, the journal has failed, or a segment is to be begun and
+            what is written to this one is not durable.
+        """
         if self.stage == _PENDING or self.stage == _FAILED:
             return False
         invariant(self.stage == _IDLE, b"journal: a batch is begun inside a batch")
+        if self.rotation_is_due():
+            if self.durable_bytes != self.written_bytes:
+                return False
+            self._begin_segment()
         self.stage = _OPEN
         self.used_bytes = _BATCH_HEADER_SIZE
         self.batch_chain_crc = self.chain_crc
@@ -152,7 +231,8 @@ class JournalWriter:
             slot: the command and its wal_seq, which must be `next_wal_seq`.
 
         Returns:
-            False when the buffer has no room for it: nothing was appended, end the batch.
+            False when the buffer has no room for it or it begins the next segment: nothing was
+            appended, end the batch.
 
         Never raises: a gap in wal_seq ends the process. O(1), allocates nothing.
         """
@@ -163,6 +243,8 @@ class JournalWriter:
         crc: uint32_t
         invariant(self.stage == _OPEN, b"journal: append outside a batch")
         invariant(slot.wal_seq == self.next_wal_seq, b"journal: a gap in wal_seq")
+        if slot.wal_seq == self.rotation_seq:
+            return False
         if slot.wal_seq % _CHECKPOINT_INTERVAL == 0:
             length_bytes = _CHECKPOINT_RECORD_SIZE
         if length_bytes > self.capacity_bytes - self.used_bytes:
@@ -220,6 +302,11 @@ class JournalWriter:
         write.data = self.buffer
         write.length_bytes = self.used_bytes
         write.last_wal_seq = self.next_wal_seq - 1
+        write.segment_index = self.segment_index
+        if self.begins_segment:
+            write.offset_bytes = 0
+            write.data = self.memory
+            write.length_bytes += _SEGMENT_HEADER_SIZE
         self.stage = _PENDING
         return True
 
@@ -233,6 +320,7 @@ class JournalWriter:
         self.written_bytes = self.offset_bytes
         self.written_seq = self.next_wal_seq - 1
         self.used_bytes = 0
+        self.begins_segment = False
         self.stage = _IDLE
 
     @cython.cfunc
@@ -260,6 +348,15 @@ class JournalWriter:
 
     # The same for tests and tools, which have the GIL and bytes.
 
+    def plan(self, first_wal_seq: cython.ulonglong) -> bool:
+        """Plan the next segment (plan_rotation)."""
+        return self.plan_rotation(first_wal_seq)
+
+    @property
+    def is_due(self) -> bool:
+        """The next batch begins a segment (rotation_is_due)."""
+        return self.rotation_is_due()
+
     def begin(self) -> bool:
         """Open a batch (begin_batch)."""
         return self.begin_batch()
@@ -284,6 +381,8 @@ class JournalWriter:
 
     def end(self) -> tuple[int, bytes, int]:
         """End the batch: (offset_bytes, bytes, last_wal_seq) of the write to make.
+
+        It goes to segment `segment_index`, which is a new one when the offset is 0.
 
         Raises:
             ValueError: no batch is open.

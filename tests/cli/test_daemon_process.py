@@ -122,7 +122,9 @@ def test_snapshot_and_replay_beside_the_daemon_agree_with_it(
     assert found["last_wal_seq"] == status["wal_seq"] > snapshot["wal_seq"]
     keys = {"records", "last_wal_seq", "resting_orders", "best_bid", "best_ask", "digests"}
     assert keys | {"seconds", "records_per_s", "torn_tail", "live"} <= found.keys()
-    text = place.bourse("replay", "--wal", str(place.data / "wal" / "wal-00000001.log"))
+    text = place.bourse(
+        "replay", "--wal", str(place.data / "wal" / "wal-00000001-00000000000000000001.log")
+    )
     assert status["event_digest"] in text.stdout
 
 
@@ -183,7 +185,7 @@ def test_a_file_in_place_of_the_directory_is_refused(place: Place, detach: list[
 def test_a_corrupt_log_is_refused_and_named(place: Place, banner: dict[str, Any]) -> None:
     place.bourse("bench", "burst", "--connect", banner["listen"], "--samples", "1000")
     place.on("daemon", "stop")
-    log = place.data / "wal" / "wal-00000001.log"
+    log = place.data / "wal" / "wal-00000001-00000000000000000001.log"
     with log.open("r+b") as file:
         file.seek(4096 + 64 + 40)  # inside the first record, long before the tail
         file.write(b"\xff\xff\xff")

@@ -31,7 +31,7 @@ from bourse.admin.client import BlockingClient
 from bourse.admin.client import call as admin_call
 from bourse.core.records import Command, Event, unpack_events
 from bourse.domain import CommandKind, EventKind, OrderType, Reason, Side
-from bourse.journal import segment, storage
+from bourse.journal import segment
 from bourse.journal.filesystem import is_memory_filesystem
 from bourse.journal.replay import ReplayResult, replay
 from bourse.protocol.messages import Accepted, Cancel, Done, Execution, FrameReader, NewOrder, Trade
@@ -84,7 +84,7 @@ class Daemon:
             "admin": str(self.admin_path),
             "data": str(self.data_dir),
             # Smaller than the defaults, which take a tenth of a second to touch at each start.
-            "wal_preallocate_bytes": 1 << 20,
+            "wal_segment_bytes": 1 << 20,
             "command_ring_count": 1 << 12,
             "event_ring_count": 1 << 14,
             "journal_ring_count": 1 << 12,
@@ -463,8 +463,7 @@ class LogView:
             known_bytes = len(since.event_bytes)
             known_records, known_events = since.result.last_wal_seq, since.result.events
             assert event_bytes.startswith(since.event_bytes), "the past has changed"
-        (path,) = storage.list_segments(data_dir)
-        records = itertools.islice(segment.records(path), known_records, None)
+        records = itertools.islice(segment.log_records(data_dir), known_records, None)
         commands = [Command.unpack(record.command) for record in records]
         events = unpack_events(memoryview(event_bytes)[known_bytes:])
         view = cls(result, event_bytes, commands, events)

@@ -163,7 +163,7 @@ def test_a_torn_tail_is_cut_once_reported_and_traded_over(
     client.send_bytes(source.batch(200))
     daemon.settled()
     daemon.kill()
-    segment_path = Path(daemon.data_dir) / "wal" / "wal-00000001.log"
+    segment_path = Path(daemon.data_dir) / "wal" / "wal-00000001-00000000000000000001.log"
     data = bytearray(segment_path.read_bytes())
     end = max(index for index in range(len(data)) if data[index])
     # A write that reached the disk in part: the start of a record where the next one is due.

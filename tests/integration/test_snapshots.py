@@ -128,7 +128,7 @@ def test_snapshots_under_load_recover_to_the_same_state_as_the_whole_log(
 def test_a_snapshot_of_fifty_thousand_orders_is_whole(
     new_daemon: Callable[..., Daemon], disk_path: Path
 ) -> None:
-    daemon = new_daemon(poll="adaptive", wal_preallocate_bytes=8 << 20).start()
+    daemon = new_daemon(poll="adaptive", wal_segment_bytes=8 << 20).start()
     client = daemon.connect()
     orders = [buy(n, 1 + n % 7, -(n % 5000)) for n in range(1, 25_001)]
     orders += [sell(25_000 + n, 1 + n % 7, 1 + n % 5000) for n in range(1, 25_001)]

@@ -180,7 +180,7 @@ def test_a_dead_daemons_socket_is_replaced(new_daemon: Callable[..., Daemon]) ->
 
 
 def segment_of(daemon: Daemon) -> Path:
-    return daemon.data_dir / "wal" / "wal-00000001.log"
+    return daemon.data_dir / "wal" / "wal-00000001-00000000000000000001.log"
 
 
 @pytest.mark.parametrize("place", [20, 4095, 4096, 4104, 4200, 10_000])

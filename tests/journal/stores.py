@@ -26,10 +26,22 @@ class Store:
         self.writer = self.recovered.writer()
         self.fd = storage.open_segment(self.recovered.segment_path)
         self.events = b""
+        self.segment_bytes = preallocate
+        self.next_path: Path | None = None
 
     @property
     def path(self) -> Path:
+        """The segment that the last recovery went on in."""
         return self.recovered.segment_path
+
+    def name_next(self, ahead: int = 0) -> Path:
+        """Plan the next segment and put its file there, filled with zeros, as the daemon does."""
+        first = self.writer.next_wal_seq + ahead
+        assert self.writer.plan(first)
+        path = storage.segment_path(self.data_dir, self.writer.segment_index + 1, first)
+        storage.create_file(path, [], self.segment_bytes)
+        self.next_path = path
+        return path
 
     def batch(self, commands: list[bytes], sync: bool = True) -> None:
         """Log and execute commands as one batch; a batch of none is a mark."""
@@ -42,6 +54,10 @@ class Store:
             parts.append(engine.apply(command))
         self.events += b"".join(parts)
         where, block, _ = self.writer.end()
+        if where == 0:
+            os.close(self.fd)
+            assert self.next_path is not None
+            self.fd = storage.open_segment(self.next_path)
         storage.write_all(self.fd, block, where)
         self.writer.note_written()
         if sync:
@@ -53,8 +69,14 @@ class Store:
         position = 0
         while position < len(commands):
             count = generator.choice([1, 2, 7, generator.randrange(1, batch_max)])
+            if self.writer.rotation_seq and not self.writer.is_due:
+                count = min(count, self.writer.rotation_seq - self.writer.next_wal_seq)
             self.batch(commands[position : position + count])
             position += count
+
+    def rotate(self) -> Path:
+        """Have the next batch begin a segment; returns its path."""
+        return self.name_next()
 
     def image(self) -> snapshot.Snapshot:
         """Return the engine's state as a snapshot."""

@@ -25,7 +25,7 @@ def test_new_directory_begins_with_record_one(tmp_path):
 
     assert recovered.is_new
     assert recovered.next_wal_seq == 1
-    assert recovered.segment_path == data_dir / "wal" / "wal-00000001.log"
+    assert recovered.segment_path == data_dir / "wal" / "wal-00000001-00000000000000000001.log"
     assert recovered.segment_path.stat().st_size == 65536
     # Real blocks, no hole: the first syncs must not change metadata.
     assert recovered.segment_path.stat().st_blocks * 512 >= 65536
@@ -297,7 +297,7 @@ def test_gap_between_snapshot_and_log_is_refused(tmp_path):
     store.snapshot()
     store.close()
     header = layout.SegmentHeader(store.recovered.store_id, 2, 500, 1)
-    segment.create_segment(storage.segment_path(tmp_path, 2), header, 8192)
+    segment.create_segment(storage.segment_path(tmp_path, 2, 500), header, 8192)
     store.path.unlink()
 
     with pytest.raises(JournalError, match="gap"):

@@ -151,7 +151,7 @@ def test_starts_from_the_oldest_snapshot_if_earlier_segments_are_gone(tmp_path):
     engine, writer = store.engine, store.writer
     # What rotation will do: a second segment that carries number and chain over.
     second = new_log(
-        storage.segment_path(tmp_path, 2),
+        storage.segment_path(tmp_path, 2, 502),
         1 << 18,
         2,
         writer.next_wal_seq,
