@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bourse.domain import Durability, PollMode
+from bourse.domain import Durability, PollMode, WalRetention
 from bourse.errors import ConfigError
 
 KIB = 1 << 10
@@ -62,6 +62,10 @@ RANGES = {
     "event_ring_count": Range(1 << 6, 1 << 24, power_of_two=True),
     "journal_ring_count": Range(1 << 6, 1 << 24, power_of_two=True),
     "wal_segment_bytes": Range(64 * KIB, 16 * GIB),
+    "snapshot_every_records": Range(0, 1 << 40),
+    "snapshot_every_minutes": Range(0, 10_080),
+    "snapshots_kept": Range(1, 1_000),
+    "low_space_bytes": Range(0, 1 << 50),
     "outbound_high_water_bytes": Range(4 * KIB, 16 * GIB),
     "outbound_max_bytes": Range(4 * KIB, 16 * GIB),
     "slow_reader_seconds": Range(1, 86_400),
@@ -104,6 +108,18 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     journal_ring_count: int = 65_536
     wal_segment_bytes: int = 64 * MIB
     """Size of the log's files, each filled with zeros ahead; two are there at any time."""
+    wal_retention: WalRetention = WalRetention.KEEP
+    """What becomes of segments that the kept snapshots make superfluous."""
+    snapshot_every_records: int = 10_000_000
+    """A snapshot after so many records, about what a start replays in three seconds; 0: never."""
+    snapshot_every_minutes: int = 0
+    """A snapshot this often, if there is anything new; 0: never."""
+    snapshot_at_shutdown: bool = False
+    """A snapshot as the daemon stops, so that the next start replays nothing."""
+    snapshots_kept: int = 3
+    """Older ones are removed once so many have been read back whole."""
+    low_space_bytes: int = 256 * MIB
+    """With less free space than this for the log new orders are refused; 0: never."""
     outbound_high_water_bytes: int = 1 * MIB
     """A session with more than this to be written is not read from."""
     outbound_max_bytes: int = 256 * MIB
@@ -173,9 +189,10 @@ class Banner(msgspec.Struct, frozen=True):
     """What recovery did, in sentences."""
 
 
-_CHOICES: dict[str, type[Durability] | type[PollMode]] = {
+_CHOICES: dict[str, type[Durability] | type[PollMode] | type[WalRetention]] = {
     "durability": Durability,
     "poll": PollMode,
+    "wal_retention": WalRetention,
 }
 _PATHS = ("data", "admin", "log_file")
 
@@ -316,7 +333,7 @@ def _check_path(key: str, path: str | None) -> None:
 
 
 def parse_choice(key: str, value: object) -> IntEnum:
-    """Turn the text of a flag or a file into a Durability or a PollMode.
+    """Turn the text of a flag or a file into a member of its enumeration.
 
     Raises:
         ConfigError: there is no such word.

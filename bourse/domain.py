@@ -159,3 +159,16 @@ class PollMode(IntEnum):
     def label(self) -> str:
         """The name used in flags, configuration and figures."""
         return self.name.lower()
+
+
+class WalRetention(IntEnum):
+    """What becomes of the log's segments that the kept snapshots make superfluous."""
+
+    KEEP = 0
+    ARCHIVE = 1
+    DELETE = 2
+
+    @property
+    def label(self) -> str:
+        """The name used in flags and configuration."""
+        return self.name.lower()

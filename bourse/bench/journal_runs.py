@@ -42,6 +42,9 @@ ONE_BY_ONE_MAX = 5_000
 POLL = PollMode.BUSY
 """Of the journal thread."""
 
+SEGMENT_BYTES_LEAST = 64 << 10
+"""The smallest that the configuration allows."""
+
 ROUNDS = 5
 """Rounds of `journal` against dd; the fastest of each counts."""
 
@@ -50,7 +53,9 @@ class Journal:
     """A log with its thread, and what feeds it; `records` counts what must be in the log."""
 
     def __init__(self, directory: Path, size_bytes: int) -> None:
-        config = DaemonConfig(data=str(directory), wal_preallocate_bytes=size_bytes)
+        config = DaemonConfig(
+            data=str(directory), wal_segment_bytes=max(size_bytes, SEGMENT_BYTES_LEAST)
+        )
         self._store = open_store(config)
         assert self._store.writer is not None
         self._memory = SharedMemory(-1)

@@ -41,9 +41,13 @@ class Starts:
 
     def start(self) -> DaemonProcess:
         """Start a daemon and wait until it accepts."""
+        # The log is to be replayed: no snapshot but the one that is asked for.
+        config = self._directory / "bourse.toml"
+        config.write_text("snapshot_every_records = 0\n")
         started_s = time.perf_counter()
         daemon = DaemonProcess(
             [
+                *("--config", str(config)),
                 *("--data", str(self._directory / "data"), "--listen", "127.0.0.1:0"),
                 *("--durability", Durability.ASYNC.label, "--admin", str(self.admin)),
             ],

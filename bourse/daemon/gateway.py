@@ -201,13 +201,17 @@ class Gateway:
         record.received_ns = self._now()
         self._push(cython.address(record))
 
-    def stop(self) -> None:
-        """Read no more, end every session in the log, then the matcher: see desk.stopped."""
+    def end_sessions(self) -> None:
+        """Read no more, and end every session in the log."""
         session: Session
-        record: Command
         self.stopping = True
         for session in self.sessions.all():
             self._finish(session)
+
+    def stop(self) -> None:
+        """End every session, then the matcher: see desk.stopped."""
+        record: Command
+        self.end_sessions()
         memset(cython.address(record), 0, cython.sizeof(Command))
         record.kind = CommandKind.STOP
         self._push(cython.address(record))

@@ -272,9 +272,7 @@ class JournalThread:
     @cython.exceptval(check=False)
     def _is_behind(self) -> cython.bint:
         """Say whether `async` has let anything pass that is not synced."""
-        return (
-            self.durability != _FSYNC and self.writer.durable_bytes != self.writer.written_bytes
-        )
+        return self.durability != _FSYNC and self.writer.durable_bytes != self.writer.written_bytes
 
     @cython.cfunc
     @cython.nogil

@@ -21,7 +21,7 @@ import os
 import resource
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +218,7 @@ class Daemon:
         await pipeline.start()
         watch = asyncio.create_task(self._watch_log(pipeline))
         snapshots = Snapshots(pipeline, self._log)
+        due = asyncio.create_task(snapshots.run())
         views = Views(
             pipeline, snapshots, listen, started_ns, self._ask_stop, recent_lines(self._log)
         )
@@ -257,8 +258,11 @@ class Daemon:
         await self._stopped.wait()
         self._log.info("stopping: %s", self._stop_reason)
         watch.cancel()
+        due.cancel()
         server.close()
         await snapshots.finish()
+        gateway.end_sessions()
+        await self._unless_in_a_hurry(snapshots.take_last())
         gateway.stop()
         await pipeline.desk.stopped
         await self._drain(gateway)
@@ -303,6 +307,15 @@ class Daemon:
 
     def _segment_bytes(self) -> int:
         return int(self._gateway.counters["segment_size_bytes"])
+
+    async def _unless_in_a_hurry(self, work: Coroutine[Any, Any, None]) -> None:
+        """Wait for the work, or for the signal that says not to."""
+        task = asyncio.ensure_future(work)
+        hurry = asyncio.ensure_future(self._hurry.wait())
+        await asyncio.wait([task, hurry], return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not task.done():
+            task.cancel()
 
     async def _drain(self, gateway: Any) -> None:
         """Give clients time to take what is queued for them, then drop the connections."""

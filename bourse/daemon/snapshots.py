@@ -1,8 +1,11 @@
-"""Snapshots by command: a mark in the log, a copy, a file written beside the trading.
+"""Snapshots on command and by themselves: a mark in the log, a copy, a file beside the trading.
 
 1. lend memory for the image, touched beforehand, so that the matcher only copies
 2. SNAPSHOT_MARK through the command ring; the matcher copies its live records and goes on
 3. when the mark is durable: sort, checksum, write, sync and rename, in a thread of its own
+4. read it back; then remove what the kept snapshots make superfluous (journal/retention.py)
+
+By itself: after `snapshot_every_records`, every `snapshot_every_minutes`, at the end.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from bourse.domain import Durability
 from bourse.errors import AdminError, JournalError, UsageError
 from bourse.journal import snapshot as files
 from bourse.journal import storage
+from bourse.journal.retention import Retention
 
 if TYPE_CHECKING:
     from bourse.daemon.pipeline import Pipeline
@@ -32,6 +36,10 @@ ATTEMPTS = 5
 A book that outgrows that many is growing faster than memory is touched.
 """
 LISTED_MAX = 20
+LOOK_SECONDS = 0.5
+"""How often it is looked whether a snapshot is due."""
+RETRY_NS = 60_000_000_000
+"""How long after one that failed the next is taken by itself."""
 
 
 class Snapshots:
@@ -42,6 +50,15 @@ class Snapshots:
         self._log = log
         self._lock = asyncio.Lock()
         self._data_dir = Path(pipeline.config.data)
+        self._retention = Retention(
+            self._data_dir,
+            pipeline.store.store_id,
+            pipeline.config.snapshots_kept,
+            pipeline.config.wal_retention,
+        )
+        self._last_seq = pipeline.store.snapshot_seq
+        self._last_ns = mono_ns()
+        self._failed_ns = 0
         self.listed: list[messages.SnapshotInfo] = []
         """The newest ones, newest first."""
         if pipeline.config.durability is not Durability.MEMORY:
@@ -63,6 +80,44 @@ class Snapshots:
         async with self._lock:
             return await self._take()
 
+    async def run(self) -> None:
+        """Take those that are due, until cancelled."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._is_due(mono_ns()):
+                await self._take_by_itself()
+
+    def _is_due(self, now_ns: int) -> bool:
+        config = self._pipeline.config
+        # A snapshot's own mark is no news.
+        new = self._pipeline.gateway.wal_seq - self._last_seq
+        if new <= 0 or (self._failed_ns and now_ns - self._failed_ns < RETRY_NS):
+            return False
+        minutes = config.snapshot_every_minutes
+        return 0 < config.snapshot_every_records <= new or (
+            minutes > 0 and now_ns - self._last_ns >= minutes * 60_000_000_000
+        )
+
+    async def _take_by_itself(self) -> None:
+        """Take one; what goes wrong is in the log, and trading goes on."""
+        self._failed_ns = 0
+        try:
+            await self.take()
+        except AdminError as error:
+            if error.code != ErrorCode.BUSY:
+                self._log.error("no snapshot was taken: %s", error)
+            self._failed_ns = mono_ns()
+
+    async def take_last(self) -> None:
+        """Take one as the daemon stops, if it is configured and there is anything new."""
+        config = self._pipeline.config
+        if (
+            config.snapshot_at_shutdown
+            and config.durability is not Durability.MEMORY
+            and self._pipeline.gateway.wal_seq > self._last_seq
+        ):
+            await self._take_by_itself()
+
     async def finish(self) -> None:
         """Wait for a snapshot that is being taken."""
         async with self._lock:
@@ -78,13 +133,17 @@ class Snapshots:
         # the log.
         while self._pipeline.gateway.counters["durable_seq"] < wal_seq:
             await asyncio.sleep(0.002)
-        image = files.Snapshot(self._pipeline.store.store_id, *memory.take_image())
+        parts = await loop.run_in_executor(None, memory.take_image)
+        image = files.Snapshot(self._pipeline.store.store_id, *parts)
         try:
             path = await loop.run_in_executor(None, files.write, self._data_dir, image)
         except (JournalError, UsageError) as error:
             # A UsageError: the directory could not be made.
             self._log.error("no snapshot at record %d: %s", wal_seq, error)
             raise AdminError(ErrorCode.REFUSED, str(error)) from error
+        self._last_seq = wal_seq
+        self._last_ns = mono_ns()
+        await self._prune()
         self._list()
         seconds = (mono_ns() - started_ns) / 1e9
         size = path.stat().st_size
@@ -105,6 +164,28 @@ class Snapshots:
             pause_ns=memory.pause_ns,
             seconds=seconds,
         )
+
+    async def _prune(self) -> None:
+        """Remove what the kept snapshots make superfluous; a failure here harms nobody."""
+        loop = asyncio.get_running_loop()
+        current_index = self._pipeline.memory.segment[0]
+        try:
+            pruned = await loop.run_in_executor(None, self._retention.prune, current_index)
+        except JournalError as error:
+            self._log.error("what is superfluous was not all removed: %s", error)
+            return
+        for path, why in pruned.unusable:
+            self._log.error("%s is not usable: %s; restore it from a copy or remove it", path, why)
+        if pruned.snapshots_removed or pruned.segments_gone:
+            did = (
+                "archived" if self._pipeline.config.wal_retention.label == "archive" else "removed"
+            )
+            self._log.info(
+                "removed %d older snapshots; %s %d segments",
+                len(pruned.snapshots_removed),
+                did,
+                len(pruned.segments_gone),
+            )
 
     async def _copy(self) -> bytes:
         """Have the matcher copy its state into lent memory; returns the EngineState's bytes."""

@@ -42,6 +42,8 @@ class Store:
     torn_bytes: int = 0
     report: list[str] = field(default_factory=list)
     """What recovery did, in sentences."""
+    snapshot_seq: int = 0
+    """The record after which the snapshot was taken that recovery began with; 0: none."""
     recovered_wal_seq: int = 0
     """The last command of earlier runs."""
     last_received_ns: int = 0
@@ -116,6 +118,7 @@ def open_store(config: DaemonConfig) -> Store:
         segment_first_seq=storage.first_seq_of(recovered.segment_path) or 1,
         torn_bytes=recovered.torn_bytes,
         report=report,
+        snapshot_seq=recovered.snapshot_seq,
         recovered_wal_seq=recovered.last_wal_seq,
         last_received_ns=recovered.last_received_ns,
         symbol=symbol,

@@ -65,9 +65,12 @@ def is_sorted_by_priority(orders: bytes) -> bool:
     """Say whether the priorities of packed order records rise strictly."""
     count: uint64_t = len(orders) // cython.sizeof(OrderRecord)
     position: uint64_t
+    rises: cython.bint = True
     source: cython.pointer[cython.const[OrderRecord]]
     source = cython.cast(cython.pointer[cython.const[OrderRecord]], PyBytes_AS_STRING(orders))
-    for position in range(1, count):
-        if source[position].priority <= source[position - 1].priority:
-            return False
-    return True
+    with cython.nogil:
+        for position in range(1, count):
+            if source[position].priority <= source[position - 1].priority:
+                rises = False
+                break
+    return rises

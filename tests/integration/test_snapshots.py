@@ -97,7 +97,7 @@ def load(daemon: Daemon, seconds: float, seed: int, during: Callable[[], None]) 
 def test_snapshots_under_load_recover_to_the_same_state_as_the_whole_log(
     new_daemon: Callable[..., Daemon], disk_path: Path, durability: str
 ) -> None:
-    daemon = new_daemon(poll="adaptive", durability=durability).start()
+    daemon = new_daemon(poll="adaptive", durability=durability, snapshots_kept=5).start()
     taken = []
 
     def take() -> None:
