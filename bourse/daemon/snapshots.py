@@ -20,7 +20,7 @@ from bourse.admin.messages import ErrorCode
 from bourse.core.records import ENGINE_STATE
 from bourse.daemon.clock import mono_ns
 from bourse.domain import Durability
-from bourse.errors import AdminError, JournalError, UsageError
+from bourse.errors import AdminError, BourseError, JournalError, UsageError
 from bourse.journal import snapshot as files
 from bourse.journal import storage
 from bourse.journal.retention import Retention
@@ -171,7 +171,7 @@ class Snapshots:
         current_index = self._pipeline.memory.segment[0]
         try:
             pruned = await loop.run_in_executor(None, self._retention.prune, current_index)
-        except JournalError as error:
+        except BourseError as error:
             self._log.error("what is superfluous was not all removed: %s", error)
             return
         for path, why in pruned.unusable:

@@ -97,7 +97,7 @@ def test_a_disk_that_fills_up_ends_the_daemon_and_with_room_it_goes_on(
     new_daemon: Callable[..., Daemon], full_disk: FullDisk
 ) -> None:
     """Twice in a row: what a full disk left half-written is never built upon (row L4)."""
-    daemon = new_daemon(data=full_disk.data_dir, poll="adaptive", wal_preallocate_bytes=64 << 10)
+    daemon = new_daemon(data=full_disk.data_dir, poll="adaptive", wal_segment_bytes=64 << 10)
     story = Story(daemon, seed=61)
     for _ in range(2):
         daemon.start()

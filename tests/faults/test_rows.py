@@ -131,7 +131,7 @@ def test_a_book_that_is_emptied_and_filled_again_takes_no_more_memory() -> None:
 
 def test_the_matcher_only_copies_for_a_snapshot(new_daemon: Callable[..., Daemon]) -> None:
     """S7: sorting, checksums and the disk are beside the trading; the ratio, not the machine."""
-    daemon = new_daemon(poll="adaptive", wal_preallocate_bytes=4 << 20).start()
+    daemon = new_daemon(poll="adaptive", wal_segment_bytes=4 << 20).start()
     client = daemon.connect()
     orders = [buy(n, 1, -(n % 3000)) for n in range(1, 10_001)]
     orders += [sell(10_000 + n, 1, 1 + n % 3000) for n in range(1, 10_001)]

@@ -179,7 +179,7 @@ class Life:
             command_ring_count=rng.choice((64, 256)),
             event_ring_count=4096,
             journal_ring_count=rng.choice((64, 64, 256)),
-            wal_preallocate_bytes=PREALLOCATE_BYTES,
+            wal_segment_bytes=PREALLOCATE_BYTES,
         )
         self.is_slow = rng.random() < 0.2
         self.captured: dict[int, bytes] = {}
