@@ -22,7 +22,10 @@ def test_kills_under_load_across_many_segments_lose_nothing(
     daemon = new_daemon(poll="adaptive", durability=durability, wal_segment_bytes=SEGMENT)
     rng = random.Random(5)
     log: LogView | None = None
-    for _ in range(3):
+    rounds = 0
+    # On a busy machine a round may not fill a segment.
+    while rounds < 3 or (log is not None and log.result.segment_count < 3 and rounds < 12):
+        rounds += 1
         status = daemon.start().settled()
         if log is not None:
             assert int(status.state_digest, 16) == log.result.state_digest
