@@ -77,6 +77,7 @@ COMPILED = [
     "bourse/bench/league_flow.py",
     "bourse/bench/league_loops.py",
     "bourse/bench/journal_loops.py",
+    "bourse/bench/pipeline_loops.py",
 ]
 if missing := [path for path in COMPILED if not Path(path).exists()]:
     refuse(f"{missing[0]} is listed in setup.py and is not there.")

@@ -95,6 +95,11 @@ def ns_per_tick() -> cython.double:
     return (end_ns - start_ns) / cython.cast(cython.double, ticks() - start)
 
 
+def tick_length_ns() -> float:
+    """Return a tick's length in nanoseconds, measured over two milliseconds."""
+    return ns_per_tick()
+
+
 def walk(
     engine: Engine, levels: cython.int, books: cython.int, rounds: cython.longlong
 ) -> tuple[float, float]:

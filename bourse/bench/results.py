@@ -81,6 +81,7 @@ class Result(msgspec.Struct, kw_only=True):
     latency_ns: Percentiles | UnsetType = UNSET
     rate_per_s: int | UnsetType = UNSET
     ns_per_op: float | UnsetType = UNSET
+    ping_pong_ns: float | UnsetType = UNSET
     stages_ns: dict[str, Percentiles] | UnsetType = UNSET
     fdatasync_ns: Percentiles | UnsetType = UNSET
     digests: Digests | UnsetType = UNSET

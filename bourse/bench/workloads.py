@@ -527,6 +527,62 @@ WORKLOADS = (
         example="snapshot-stall --resting 1000000",
     ),
     Workload(
+        name="pipeline",
+        line="From one core through the matcher and back.",
+        boundary="pipeline",
+        function="bourse.bench.pipeline:pipeline",
+        flags=(
+            Flag(
+                name="workload",
+                flag="--workload",
+                kind=str,
+                metavar="market|cross",
+                help="A Market order on an empty book, or a Sell and the Buy that fills it.",
+                default="market",
+            ),
+            samples(1_000_000, "Round trips, about."),
+        ),
+        cases=(
+            Case(
+                name="pipeline-market",
+                flags={"workload": "market"},
+                quick={"samples": 500_000},
+                full={"samples": 5_000_000},
+                must=Bound("ns_per_op", 50, ping_pong=1.5),
+                unit="a trip",
+            ),
+            Case(
+                name="pipeline-cross",
+                flags={"workload": "cross"},
+                quick={"samples": 500_000},
+                full={"samples": 5_000_000},
+                must=Bound("ns_per_op", 200, ping_pong=1.5),
+                unit="a trip",
+            ),
+        ),
+        text="Two pinned threads: this one, and the daemon's own matcher. One cache line bounced "
+        "between the same two CPUs in turn with it, there and back, is printed beside it.",
+        example="pipeline --workload cross",
+    ),
+    Workload(
+        name="ring",
+        line="A record pushed into a ring and popped.",
+        boundary="pipeline",
+        function="bourse.bench.pipeline:ring",
+        flags=(samples(20_000_000, "Records of each of five runs."),),
+        cases=(
+            Case(
+                name="ring",
+                quick={"samples": 10_000_000},
+                full={"samples": 100_000_000},
+                must=Bound("ns_per_op", 5),
+                unit="both",
+            ),
+        ),
+        text="One thread does both.",
+        example="ring",
+    ),
+    Workload(
         name="rtt",
         line="A Buy that fills at once, from send to Done.",
         boundary="client",

@@ -141,6 +141,8 @@ def result_lines(result: Result) -> list[str]:
     if isinstance(result.rate_per_s, int):
         each = f", {result.ns_per_op:,.1f} ns each" if isinstance(result.ns_per_op, float) else ""
         lines.append(f"  {result.rate_per_s:,} a second{each}")
+    if isinstance(result.ping_pong_ns, float):
+        lines.append(f"  ping-pong of the same two CPUs: {result.ping_pong_ns:,.1f} ns")
     for check in result.checks:
         lines.append(
             f"  {'ok    ' if check.ok else 'FAILED'} {check.name}: {check.detail}".rstrip(": ")

@@ -27,6 +27,15 @@ cdef extern from * nogil:
         __asm__ __volatile__("yield");
     #endif
     }
+    static inline void bourse_prefetch_read(const void *p) { __builtin_prefetch(p, 0, 3); }
+    static inline void bourse_prefetch_write(void *p) {
+    #if defined(__x86_64__)
+        /* GCC's __builtin_prefetch(p, 1) is a prefetch for reading where -mprfchw is not given. */
+        __asm__ __volatile__("prefetchw %0" : : "m"(*(char *) p));
+    #else
+        __builtin_prefetch(p, 1, 3);
+    #endif
+    }
     """
     uint64_t load_acquire "bourse_load_acquire"(const uint64_t *p)
     uint64_t load_relaxed "bourse_load_relaxed"(const uint64_t *p)
@@ -39,4 +48,6 @@ cdef extern from * nogil:
     void store32_seq_cst "bourse_store32_seq_cst"(uint32_t *p, uint32_t v)
     uint32_t exchange32_seq_cst "bourse_exchange32_seq_cst"(uint32_t *p, uint32_t v)
     void cpu_relax "bourse_cpu_relax"()
+    void prefetch_read "bourse_prefetch_read"(const void *p)    # begin to fetch a cache line
+    void prefetch_write "bourse_prefetch_write"(void *p)    # begin to make a cache line this CPU's own
     void yield_cpu "sched_yield"()

@@ -7,8 +7,8 @@
 #     consumer: `ring_ready(head)` slots may be read from `head`;  `ring_release(head)` gives them back
 #
 # Each side keeps its own position in a local variable and a cached copy of the other side's cursor, so the
-# other side's cache line is touched only when the cached value runs out. The producer's and the consumer's
-# fields are 128 bytes apart (a line and the one that the prefetcher takes with it).
+# other side's cache line is touched only when the cached value runs out. What one side writes is on lines of its own,
+# and so are the copies that only one side uses; 128 bytes apart, a line and the one that the prefetcher takes with it.
 
 from libc.stdint cimport uint8_t, uint64_t
 
@@ -21,12 +21,14 @@ cdef struct Ring:
     uint64_t mask               # count - 1
     uint64_t slot_bytes
     uint64_t pad0[12]
-    uint64_t tail               # producer writes: first position not yet published
-    uint64_t cached_head        # producer's copy of head
-    uint64_t pad1[14]
-    uint64_t head               # consumer writes: first position not yet released
-    uint64_t cached_tail        # consumer's copy of tail
-    uint64_t pad2[14]
+    uint64_t tail               # producer writes, consumer reads: first position not yet published
+    uint64_t pad1[15]
+    uint64_t cached_head        # producer alone: its copy of head
+    uint64_t pad2[15]
+    uint64_t head               # consumer writes, producer reads: first position not yet released
+    uint64_t pad3[15]
+    uint64_t cached_tail        # consumer alone: its copy of tail
+    uint64_t pad4[15]
 
 
 cdef inline void *ring_slot(Ring *ring, uint64_t position) noexcept nogil:

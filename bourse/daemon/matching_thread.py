@@ -17,6 +17,8 @@ spins for SPIN_NS and then parks, `block` parks at once.
 import cython
 from cython.cimports.bourse.core.atomics import (
     cpu_relax,
+    prefetch_read,
+    prefetch_write,
     store_relaxed,
     store_seq_cst,
     yield_cpu,
@@ -62,6 +64,7 @@ from cython.cimports.bourse.daemon.shared import (
     SnapshotImage,
     mono_ns,
 )
+from cython.cimports.bourse.daemon.stamps import StampClock, stamp_ns, stamp_start
 from cython.cimports.bourse.journal.writer import JournalSlot
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memset
@@ -83,11 +86,19 @@ Longer, the matcher only takes the CPU from the gateway and the clients: p50 of 
 on 2 CPUs was 147 us with a matcher that never parked, 142 us so.
 """
 YIELD_POLLS = 8
-"""Polls between two sched_yield: a fifth of a microsecond.
+"""Polls between two sched_yield where somebody else wants the CPU: a fifth of a microsecond.
 
 Three spinners on two cores starve each other otherwise (measured). Where the gateway shares the
 matcher's CPU it waits for as long: p50 of a round trip is 24 us with 64 polls, 20 us with 8.
 """
+YIELD_POLLS_ALONE = 512
+"""The same where nobody does: a yield that comes back at once doubles the polls, up to so many.
+
+In a yield no command is seen. Somebody who becomes ready waits for these polls at most, once: the
+yield that lets him in takes long and sets them back.
+"""
+YIELD_ALONE_NS = 1_000
+"""A yield that took less let nobody in."""
 JOURNAL_SLOT_BYTES = cython.sizeof(JournalSlot)
 """What one slot of the journal ring takes."""
 
@@ -95,6 +106,9 @@ _GROUP_MAX = cython.declare(cython.int, GROUP_MAX)
 _SPIN_NS = cython.declare(cython.longlong, SPIN_NS)
 _SPIN_JOURNALED_NS = cython.declare(cython.longlong, SPIN_JOURNALED_NS)
 _YIELD_POLLS = cython.declare(cython.int, YIELD_POLLS)
+_YIELD_POLLS_ALONE = cython.declare(cython.int, YIELD_POLLS_ALONE)
+_AHEAD = cython.declare(cython.int, 8)
+_YIELD_ALONE_NS = cython.declare(int64_t, YIELD_ALONE_NS)
 _CHECKPOINT_INTERVAL = cython.declare(cython.ulonglong, CHECKPOINT_INTERVAL)
 _BLOCK = cython.declare(cython.int, PollMode.BLOCK)
 _BUSY = cython.declare(cython.int, PollMode.BUSY)
@@ -125,10 +139,15 @@ class MatchingThread:
     memory: SharedMemory
     poll_mode: cython.int
     journaled: cython.bint
-    # Positions, owned by this thread.
+    # What the thread writes all the time, off the lines of whatever the heap has put beside it.
+    pad0: uint64_t[16]
     command_head: uint64_t
     journal_next: uint64_t
     window: EventWindow
+    clock: StampClock
+    looked_ns: int64_t  # when the commands were looked for last
+    patience: cython.int  # polls until the next yield
+    pad1: uint64_t[16]
 
     def __init__(
         self,
@@ -179,6 +198,7 @@ class MatchingThread:
             False when run() would have returned.
         """
         ready: uint64_t = ring_ready_now(self.commands.ring, self.command_head)
+        self.looked_ns = stamp_ns(cython.address(self.clock))
         going: cython.bint = True
         if ready and most:
             with cython.nogil:
@@ -196,6 +216,9 @@ class MatchingThread:
         self.window.mask = events.mask
         self.window.next = events.tail
         self.window.limit = events.tail
+        self.patience = _YIELD_POLLS
+        stamp_start(cython.address(self.clock))
+        self.looked_ns = stamp_ns(cython.address(self.clock))
 
     @cython.cfunc
     @cython.nogil
@@ -220,23 +243,31 @@ class MatchingThread:
         polls: cython.int = 0
         ready: uint64_t
         deadline_ns: int64_t = 0
+        ready = ring_ready(commands, self.command_head)
+        if ready:
+            # The last look was when the group before had been stamped.
+            return ready
         while True:
+            # The clock is read while there is nothing to do: a group is stamped with the last look
+            # that found none, some 20 ns early, and waits for no clock when it has come.
+            self.looked_ns = stamp_ns(cython.address(self.clock))
             ready = ring_ready(commands, self.command_head)
             if ready:
                 return ready
             if self.poll_mode != _BLOCK:
                 cpu_relax()
                 polls += 1
-                if polls < _YIELD_POLLS:
+                if polls < self.patience:
                     continue
                 polls = 0
                 if self.poll_mode == _BUSY and not self.journaled:
-                    yield_cpu()
+                    self._yield_alone()
                     continue
+                self.patience = _YIELD_POLLS
                 if deadline_ns == 0:
-                    deadline_ns = mono_ns()
+                    deadline_ns = self.looked_ns
                     deadline_ns += _SPIN_JOURNALED_NS if self.poll_mode == _BUSY else _SPIN_NS
-                if mono_ns() < deadline_ns:
+                if self.looked_ns < deadline_ns:
                     yield_cpu()
                     continue
                 deadline_ns = 0
@@ -244,6 +275,18 @@ class MatchingThread:
             if ring_ready_now(commands, self.command_head) == 0:
                 doorbell_sleep(cython.address(shared.matcher_bell), -1)
             doorbell_disarm(cython.address(shared.matcher_bell))
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _yield_alone(self) -> cython.void:
+        """Let others on this CPU run; learn from how long it took whether there are any."""
+        began_ns: int64_t = stamp_ns(cython.address(self.clock))
+        yield_cpu()
+        if stamp_ns(cython.address(self.clock)) - began_ns >= _YIELD_ALONE_NS:
+            self.patience = _YIELD_POLLS
+        elif self.patience < _YIELD_POLLS_ALONE:
+            self.patience *= 2
 
     @cython.cfunc
     @cython.nogil
@@ -262,12 +305,15 @@ class MatchingThread:
         matched_ns: int64_t
         index: cython.int
         running: cython.bint = True
-        dequeued_ns: int64_t = mono_ns()
+        dequeued_ns: int64_t = self.looked_ns
         books: BooksPtr = cython.address(self.engine.books)
         slots: cython.pointer[Command] = cython.cast(cython.pointer[Command], commands.slots)
         ahead = cython.declare(Foresight)
         end: uint64_t
         looks_ahead: cython.bint
+        # All at once, not one after another: each is on a line that the gateway's CPU has.
+        for position in range(self.command_head, self.command_head + count):
+            prefetch_read(ring_slot(commands, position))
         if self.journaled:
             count = self._record(count)
         end = self.command_head + count
@@ -304,9 +350,11 @@ class MatchingThread:
             elif command.kind == _STOP:
                 self._emit(_EVENT_STOPPED)
                 running = False
-        self.command_head += count
-        ring_release(commands, self.command_head)
-        matched_ns = mono_ns()
+        # Whoever waits for the events looks at this line all the time: it takes a while to get it
+        # back.
+        prefetch_write(cython.address(events.tail))
+        matched_ns = stamp_ns(cython.address(self.clock))
+        self.looked_ns = matched_ns
         for index in range(head_count):
             # What had to be published early, for want of room, belongs to the gateway already.
             if heads[index] >= events.tail:
@@ -314,6 +362,9 @@ class MatchingThread:
                 head.leaves_lots = matched_ns
                 head.spare = cython.cast(uint32_t, matched_ns - dequeued_ns)
         store_relaxed(cython.address(shared.matched_seq), self.engine.books.state.wal_seq)
+        # Released first: the bell that rings for the events also says that commands have room.
+        self.command_head += count
+        ring_release(commands, self.command_head)
         self._publish_events()
         return running
 
@@ -385,9 +436,13 @@ class MatchingThread:
     @cython.nogil
     @cython.exceptval(check=False)
     def _publish_events(self) -> cython.void:
+        ahead: uint64_t
         if self.events.ring.tail != self.window.next:
             ring_publish(self.events.ring, self.window.next)
             doorbell_ring(cython.address(self.memory.shared.gateway_bell))
+            # A lap ago the other side read these slots: get them while there is nothing to do.
+            for ahead in range(self.window.next, self.window.next + _AHEAD):
+                prefetch_write(ring_slot(self.events.ring, ahead))
 
     @cython.cfunc
     @cython.nogil

@@ -1,0 +1,68 @@
+"""The workloads between two cores: their checks hold, and name every fault on the way to them."""
+
+import os
+
+import pytest
+
+from bourse.bench import pipeline
+from bourse.bench.pipeline_loops import DOUBLED, DROPPED, QUANTITY_CHANGED
+from bourse.bench.results import Result
+from bourse.errors import UsageError
+
+two_cpus = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+
+
+def failed(result: Result) -> set[str]:
+    return {check.name for check in result.checks if not check.ok}
+
+
+@two_cpus
+@pytest.mark.parametrize("workload", ["market", "cross"])
+def test_round_trips_are_timed_beside_a_ping_pong(workload: str) -> None:
+    before = os.sched_getaffinity(0)
+    found = pipeline.pipeline(workload, 2_000)
+
+    assert found.exit_code == 0, found.checks
+    assert found.workload == f"pipeline-{workload}"
+    assert found.boundary == "pipeline"
+    assert isinstance(found.ns_per_op, float)
+    assert isinstance(found.ping_pong_ns, float)
+    assert found.ping_pong_ns > 0
+    assert os.sched_getaffinity(0) == before
+
+
+@two_cpus
+def test_the_digests_repeat() -> None:
+    assert pipeline.pipeline("cross", 2_000).digests == pipeline.pipeline("cross", 2_000).digests
+
+
+@two_cpus
+@pytest.mark.parametrize(
+    ("fault", "names"),
+    [
+        (DROPPED, {"events_heard", "sequence_gapless"}),
+        (DOUBLED, {"events_heard", "sequence_gapless"}),
+        (QUANTITY_CHANGED, set()),
+    ],
+)
+def test_one_wrong_event_voids_the_figure(fault: int, names: set[str]) -> None:
+    # Event 5 of a trip is its Trade.
+    found = pipeline.pipeline("cross", 2_000, fault=fault, fault_at=7 * 600 + 5)
+
+    always = {"events_exact", "heard_bought_equals_sold", "event_digest_heard"}
+    assert failed(found) == names | always
+    assert found.exit_code == 1
+
+
+def test_the_ring_reads_back_what_was_pushed() -> None:
+    found = pipeline.ring(10_000)
+
+    assert found.exit_code == 0, found.checks
+    assert isinstance(found.ns_per_op, float)
+
+
+def test_wrong_flags_are_refused() -> None:
+    with pytest.raises(UsageError, match="market or cross"):
+        pipeline.pipeline("sideways", 10)
+    with pytest.raises(UsageError, match="--samples"):
+        pipeline.ring(0)
