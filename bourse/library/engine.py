@@ -7,6 +7,8 @@
     results.Outcome, with its Fills  ◄── one call: 256 events of the engine's own
     array of events                  ◄── submit(): written straight into the array's memory
 
+submit() runs without the GIL, and looks ahead over its commands in a large book (core/foresight.pxd).
+
 An answer of the exchange is a value, also when it is no: `Outcome.reason` says why. An exception
 means that nothing was executed, and the engine is as it was. Compiled only.
 """
@@ -14,9 +16,16 @@ means that nothing was executed, and the engine is as it was. Compiled only.
 from __future__ import annotations
 
 import cython
+from cython.cimports.bourse.core.books import BooksPtr
 from cython.cimports.bourse.core.engine import Engine as CoreEngine
 from cython.cimports.bourse.core.events import EventPtr, WindowPtr
 from cython.cimports.bourse.core.executor import CommandPtr
+from cython.cimports.bourse.core.foresight import (
+    Foresight,
+    foresee,
+    foresee_first,
+    foresight_pays,
+)
 from cython.cimports.bourse.core.records import Command, DepthLevel, Event, EventWindow
 from cython.cimports.bourse.core.words import (
     ACCEPTED,
@@ -801,12 +810,20 @@ def execute_some(
 ) -> cython.bint:
     """Go on with a batch until it is over (true) or the window is full (false)."""
     at: uint64_t = done_count[0]
+    ahead = cython.declare(Foresight)
+    books: BooksPtr = cython.address(engine.books)
+    looks_ahead: cython.bint = foresight_pays(books)
     if is_unfinished[0]:
         if not engine.resume(window):
             return False
         is_unfinished[0] = False
         at += 1
+    if looks_ahead:
+        memset(cython.address(ahead), 0, cython.sizeof(Foresight))
+        foresee_first(books, cython.address(ahead), commands, _U64_MAX, at, count)
     while at < count:
+        if looks_ahead:
+            foresee(books, cython.address(ahead), commands, _U64_MAX, at, count)
         if not engine.execute(commands + at, window):
             done_count[0] = at
             is_unfinished[0] = True

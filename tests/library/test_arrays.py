@@ -92,6 +92,40 @@ def test_a_batch_gives_the_events_of_its_commands_one_by_one() -> None:
     engine.check()
 
 
+def test_any_fields_in_a_large_book_give_the_events_of_one_by_one() -> None:
+    """A batch looks ahead in a large book; whatever its fields say, nothing else changes by it."""
+    draw = numpy.random.default_rng(3)
+    count = 40_000
+    commands = orders(count, client_order_id=numpy.arange(count), side=numpy.arange(count) % 2 + 1)
+    commands["price_ticks"] = 1000 * (2 * commands["side"].astype(int) - 3) + draw.integers(
+        -400, 400, count
+    )
+    bad = numpy.frombuffer(draw.bytes(64 * count), COMMAND_DTYPE).copy()
+    bad["kind"] = draw.choice([1, 2, 3, 3, 4, 10], count)
+    for name, most in (
+        ("side", 4),
+        ("order_type", 7),
+        ("flags", 2),
+        ("instrument_id", 3),
+        ("session_id", 4),
+        ("client_order_id", count + 100),
+        ("order_id", count + 100),
+    ):
+        some = draw.random(count) < 0.9
+        bad[name][some] = draw.integers(0, most, count)[some]
+    bad["price_ticks"] = draw.integers(-1500, 1500, count)
+    one_by_one = new_engine()
+    engine = Engine(symbols=["BENCH"])
+
+    for part in (commands, bad):
+        events = engine.submit(part)
+        assert events.tobytes() == one_by_one.apply_all(part.tobytes())
+
+    assert engine.state_digest == one_by_one.state_digest
+    assert engine.live_order_count > 10_000
+    engine.check()
+
+
 def test_events_can_be_read_by_name() -> None:
     engine = Engine()
     commands = orders(2)
