@@ -290,7 +290,7 @@ def test_read_only_arrays_are_read() -> None:
 def test_a_second_thread_is_told_that_the_engine_is_busy() -> None:
     """submit() gives the interpreter's lock away; the engine is still one thread's at a time."""
     engine = Engine()
-    commands = orders(400_000, client_order_id=numpy.arange(400_000))
+    commands = orders(400_000, order_type=OrderType.IOC)
     refused: list[str] = []
     done = threading.Event()
 
@@ -308,7 +308,6 @@ def test_a_second_thread_is_told_that_the_engine_is_busy() -> None:
     try:
         for _ in range(20):
             engine.submit(commands)
-            commands["client_order_id"] += 400_000
             if refused:
                 break
     finally:
