@@ -7,7 +7,7 @@
     results.Outcome, with its Fills  ◄── one call: 256 events of the engine's own
     array of events                  ◄── submit(): written straight into the array's memory
 
-submit() runs without the GIL, and looks ahead over its commands in a large book (core/foresight.pxd).
+submit() runs without the GIL, and looks ahead in a large book (core/foresight.pxd).
 
 An answer of the exchange is a value, also when it is no: `Outcome.reason` says why. An exception
 means that nothing was executed, and the engine is as it was. Compiled only.
