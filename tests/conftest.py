@@ -31,7 +31,7 @@ def compiled_sources() -> list[Path]:
 
 
 def c_dependencies(source: Path) -> set[Path]:
-    """The source, and every .pxd of ours that it reaches by cimport."""
+    """The source, every .pxd of ours that it reaches by cimport, and the headers of ours."""
     found = {source}
     waiting = [source, source.with_suffix(".pxd")]
     while waiting:
@@ -40,6 +40,7 @@ def c_dependencies(source: Path) -> set[Path]:
             continue
         found.add(path)
         text = path.read_text()
+        waiting += [ROOT / "bourse/include" / name for name in re.findall(r'#include "(.+)"', text)]
         for package, name in re.findall(
             r"from\s+(?:cython\.cimports\.)?(bourse[\w.]*)\s+c?import\s+\(?([\w, \n]+)", text
         ):
