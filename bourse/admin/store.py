@@ -61,6 +61,8 @@ LOG_ENTRIES_MAX = 2_000
 DIGESTS_MAX = 8_192
 """Live digests remembered by wal_seq: about half an hour at five frames a second."""
 RATE_WINDOW_NS = 2_000_000_000
+_NOISE = {"status": ("mono_ns", "command_ring_used", "event_ring_used")}
+"""What may differ though nothing happened: to ask is to put a read into the ring, seen or not."""
 
 
 BUCKETS = 36
@@ -133,6 +135,8 @@ class History:
         self.samples: deque[Any] = deque(maxlen=HISTORY_SAMPLES_MAX)
         self._due_ns = 0
         self._last_ns = 0
+        self._quiet = HISTORY_SAMPLES_MAX
+        """Samples since the last one that was not nothing."""
 
     def due(self, mono_ns: int) -> bool:
         """Say whether a second has passed since the last sample; the caller then adds one."""
@@ -146,9 +150,11 @@ class History:
         self._due_ns = beat_ns if beat_ns > mono_ns else mono_ns + 1_000_000_000
         return True
 
-    def add(self, value: Any) -> None:
-        """Append a sample."""
+    def add(self, value: Any, is_nothing: bool = False) -> bool:
+        """Append a sample; say whether the picture changed: where all is nothing, it does not."""
         self.samples.append(value)
+        self._quiet = min(self._quiet + 1, HISTORY_SAMPLES_MAX) if is_nothing else 0
+        return self._quiet < HISTORY_SAMPLES_MAX
 
     def tail(self, count: int) -> Sequence[Any]:
         """Return the last `count` samples, fewer when there are fewer."""
@@ -247,15 +253,20 @@ class Store:
             self.log.append(LogEntry(self._log_keys, time_ns, level, source, text))
         self._changed("log")
 
+    def _pictured(self, changed: bool) -> None:
+        if changed:
+            self._dirty.add("history")
+
     def _changed(self, topic: str) -> None:
         self._dirty.add(topic)
         self.changed_ns = time.time_ns()
 
     def _take(self, topic: str, value: Any) -> bool:
-        """Keep a value; True if anything but the daemon's clock differs from the one before."""
+        """Keep a value; True if anything but clock and noise differs from the one before."""
         before = getattr(self, topic)
         setattr(self, topic, value)
-        if before is not None and msgspec.structs.replace(before, mono_ns=value.mono_ns) == value:
+        noise = {name: getattr(value, name) for name in _NOISE.get(topic, ("mono_ns",))}
+        if before is not None and msgspec.structs.replace(before, **noise) == value:
             return False
         self._changed(topic)
         return True
@@ -272,8 +283,8 @@ class Store:
             self._meter(name).add(status.mono_ns, getattr(status, name))
         self._mark_status(status)
         if self.commands_history.due(status.mono_ns):
-            self.commands_history.add(self.rate("commands"))
-            self._dirty.add("history")
+            rate = self.rate("commands")
+            self._pictured(self.commands_history.add(rate, rate == 0))
 
     def _mark_status(self, status: Status) -> None:
         restart = Marker(
@@ -304,10 +315,9 @@ class Store:
     def _take_latency(self, latency: Latency) -> None:
         self._take("latency", latency)
         if self.latency_history.due(latency.mono_ns):
-            self.latency_history.add(
-                {stage.stage: (stage.window.p99, buckets_of(stage)) for stage in latency.stages}
-            )
-            self._dirty.add("history")
+            found = {stage.stage: (stage.window.p99, buckets_of(stage)) for stage in latency.stages}
+            nothing = not any(p99 or any(buckets) for p99, buckets in found.values())
+            self._pictured(self.latency_history.add(found, nothing))
 
     def _take_wal(self, wal: Wal) -> None:
         self._take("wal", wal)
@@ -323,8 +333,8 @@ class Store:
         ):
             self._dirty.add("markers")
         if self.sync_history.due(wal.mono_ns):
-            self.sync_history.add((self.rate("wal.syncs"), self.rate("wal.written_bytes")))
-            self._dirty.add("history")
+            rates = (self.rate("wal.syncs"), self.rate("wal.written_bytes"))
+            self._pictured(self.sync_history.add(rates, not any(rates)))
 
     def _take_sessions(self, sessions: Sessions) -> None:
         self._take("sessions", sessions)

@@ -583,6 +583,52 @@ WORKLOADS = (
         example="ring",
     ),
     Workload(
+        name="console-cost",
+        line="What a console takes while it watches.",
+        boundary="console",
+        function="bourse.bench.console_cost:measure",
+        flags=(
+            Flag(
+                name="size",
+                flag="--size",
+                kind=str,
+                metavar="COLUMNSxROWS",
+                help="The terminal's size.",
+                default="120x36",
+            ),
+            Flag(
+                name="rate",
+                flag="--rate-hz",
+                kind=int,
+                metavar="1|2|5|10|20",
+                help="Paints a second.",
+                default=5,
+            ),
+            Flag(
+                name="seconds",
+                flag="--seconds",
+                kind=float,
+                metavar="N",
+                help="How long it is measured beside a market, and beside one at rest.",
+                default=20.0,
+            ),
+            DATA,
+        ),
+        cases=(
+            Case(
+                name="console-cost-120x36",
+                flags={"size": "120x36"},
+                quick={"seconds": 5.0},
+                full={"seconds": 60.0},
+            ),
+        ),
+        text=(
+            "Processor time, bytes to the terminal and memory of `bourse tui` beside the demo's "
+            "market, and at rest. At 120x36 and 5 Hz the budgets are checks."
+        ),
+        example="console-cost --size 200x60",
+    ),
+    Workload(
         name="rtt",
         line="A Buy that fills at once, from send to Done.",
         boundary="client",

@@ -50,7 +50,7 @@ REPEAT_SECONDS = 30.0
 """The same trouble is told once in this time, and counted."""
 BACKLOG_WRITES_MAX = 1
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-SLOW_TOPICS_HZ = {"latency": 2.0, "wal": 5.0, "sessions": 2.0, "log": 5.0}
+SLOW_TOPICS_HZ = {"latency": 2.0, "wal": 2.0, "sessions": 2.0, "log": 2.0}
 """Nobody reads a table faster; the others follow the paint rate."""
 
 
@@ -280,7 +280,7 @@ class Console(App[None]):
         if self._ui_changed or self.state.replay_started is not None:
             self._ui_changed = False
             dirty.add(UI)
-        return self._paint_views(dirty)
+        return self._paint_views(dirty) if dirty else 0
 
     def _paint_views(self, dirty: set[str] | None) -> int:
         changed = 0

@@ -91,6 +91,15 @@ def test_history_keeps_one_sample_a_second_and_is_bounded() -> None:
     assert history.tail(3) == [5 * (HISTORY_SAMPLES_MAX + 10) - back for back in (15, 10, 5)]
 
 
+def test_a_history_of_nothing_is_no_news_until_something_has_left_it() -> None:
+    history = History()
+
+    assert not history.add(0, is_nothing=True)
+    assert history.add(5)
+    assert all(history.add(0, is_nothing=True) for _ in range(HISTORY_SAMPLES_MAX - 1))
+    assert not history.add(0, is_nothing=True)
+
+
 def test_history_goes_on_when_another_daemons_clock_is_lower() -> None:
     history = History()
     assert history.due(900 * SECOND_NS)
@@ -249,6 +258,17 @@ def test_frames_of_an_unknown_topic_only_count(store: Store) -> None:
     assert store.frames == 1
     assert store.skipped == 4
     assert store.take_dirty() == set()
+
+
+def test_a_read_seen_in_the_ring_is_no_news(store: Store) -> None:
+    take(store, "status")
+    store.take_dirty()
+
+    seen = msgspec.structs.replace(samples.status(), mono_ns=2, command_ring_used=9)
+    store.apply(Frame("status", 2, 0, seen))
+
+    assert "status" not in store.take_dirty()
+    assert store.status == seen
 
 
 def test_log_lines_are_taken_once_and_equal_neighbours_are_counted(store: Store) -> None:

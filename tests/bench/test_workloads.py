@@ -42,7 +42,16 @@ def test_the_function_takes_every_flag(workload: Workload) -> None:
 
 @by_name
 def test_flags_are_said_in_full(workload: Workload) -> None:
-    boundaries = ("engine", "reported", "library", "pipeline", "journal", "client", "confirmed")
+    boundaries = (
+        "engine",
+        "reported",
+        "library",
+        "pipeline",
+        "journal",
+        "client",
+        "confirmed",
+        "console",
+    )
     assert workload.boundary in boundaries
     assert workload.example.split()[0] == workload.name
     for flag in workload.flags:

@@ -1,5 +1,6 @@
 """The console on a real pseudo terminal: signals, bad bytes, no colour, nothing to do, hang-up."""
 
+import asyncio
 import contextlib
 import fcntl
 import os
@@ -11,11 +12,16 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from bourse.bench import console_cost
+from tests.admin import samples
+from tests.admin.fake_daemon import FakeDaemon
 
 PROGRAM = "import sys; from bourse.tui.app import run; sys.exit(run(sys.argv[1]))"
 RESETS = [b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?1003l", b"\x1b[?2004l"]
@@ -26,13 +32,19 @@ COLOUR = re.compile(rb"\x1b\[[0-9;:]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;
 class Terminal:
     """A console process and our end of its terminal."""
 
-    def __init__(self, path: Path, **environment: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        program: str = PROGRAM,
+        size: tuple[int, int] = (80, 24),
+        **environment: str,
+    ) -> None:
         self.master, slave = pty.openpty()
         self.output = b""
-        self.resize(80, 24)
+        self.resize(*size)
         clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "COLORTERM")}
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(path)],
+            [sys.executable, "-c", program, str(path)],
             stdin=slave,
             stdout=slave,
             stderr=slave,
@@ -179,3 +191,90 @@ def test_what_is_no_terminal_is_refused_with_a_sentence(nobody: Path) -> None:
     )
 
     assert "needs a terminal" in ended.stderr
+
+
+BROKEN = """
+import bourse.tui.app as app, sys
+app.Console.paint = lambda console: 1 / 0
+sys.exit(app.run(sys.argv[1]))
+"""
+
+
+def test_an_error_of_its_own_gives_the_terminal_back_too(nobody: Path) -> None:
+    terminal = Terminal(nobody, BROKEN)
+    try:
+        assert terminal.end(20) == 1
+        for reset in RESETS:
+            assert reset in terminal.output, reset
+        assert b"ZeroDivisionError" in terminal.output
+    finally:
+        terminal.close()
+
+
+class Busy(threading.Thread):
+    """A daemon whose every number changes fifty times a second, in a thread of its own."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(daemon=True)
+        self._path = path
+        self._ending = threading.Event()
+        self.ready = threading.Event()
+        self.wal_seq = 0
+
+    def run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        daemon = FakeDaemon(self._path)
+        daemon.auto = True
+        daemon.topics = {topic: sample(0) for topic, sample in samples.TOPIC_SAMPLES.items()}
+        async with daemon:
+            self.ready.set()
+            tick = 0
+            while not self._ending.is_set():
+                tick += 1
+                for topic, sample in samples.TOPIC_SAMPLES.items():
+                    daemon.topics[topic] = sample(tick)
+                self.wal_seq = daemon.topics["status"].wal_seq
+                await asyncio.sleep(0.02)
+
+    def stop(self) -> None:
+        self._ending.set()
+        self.join(10)
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[Busy]:
+    daemon = Busy(tmp_path / "busy.sock")
+    daemon.start()
+    assert daemon.ready.wait(10)
+    yield daemon
+    daemon.stop()
+
+
+def test_a_reader_that_stalled_sees_the_newest_numbers_first(busy: Busy) -> None:
+    terminal = Terminal(busy._path, size=(120, 36))
+    sequence = re.compile(rb"18,\d{3},\d{3}")
+    try:
+        assert sequence.search(terminal.read(20, lambda got: sequence.search(got) is not None))
+        time.sleep(2.5)  # it may write as much as the system keeps for us
+        newest = busy.wal_seq
+
+        def is_new(got: bytes) -> bool:
+            return any(int(one.replace(b",", b"")) >= newest for one in sequence.findall(got))
+
+        got = terminal.read(10, is_new)
+        assert is_new(got)
+        assert len(got) <= 65_536
+    finally:
+        terminal.close()
+
+
+def test_it_costs_little_while_everything_changes(busy: Busy) -> None:
+    """The budgets with three times their room, for this is a loaded machine; see console-cost."""
+    cost = console_cost.watch(busy._path, (120, 36), seconds=4.0)
+
+    assert cost.core_share <= 0.30
+    assert cost.bytes_per_s <= 64 * 1024
+    assert cost.resident_bytes <= 80 << 20
+    assert cost.frames > 0

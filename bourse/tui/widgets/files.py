@@ -225,7 +225,7 @@ def checks_rows(state: ConsoleState, width: int, height: int) -> list[Row]:
         tone = "ok" if outcome.verdict in (Verdict.EQUAL, Verdict.CHECKPOINTS) else "error"
         if outcome.verdict is Verdict.INCOMPARABLE:
             tone = "text"
-        verdict = [(f" {outcome.sentence}", tone)]
+        verdict = [(f" {clean(outcome.sentence)}", tone)]
     rows = [
         exactly([(" ", "text"), *rail(min(passed, total), total, failed, width - 2)], width),
         exactly(verdict, width),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bourse.tui import glyphs
-from bourse.tui.format import NOTHING, count, digest, rate, size, span
+from bourse.tui.format import NOTHING, clean, count, digest, rate, size, span
 from bourse.tui.line import Cell, Row, exactly, panel
 from bourse.tui.replay import ReplayOutcome, ReplayReport, Verdict
 from bourse.tui.state import ConsoleState
@@ -22,7 +22,7 @@ def wrapped(text: str, width: int, tone: str) -> list[Row]:
     """Return a sentence on as many rows as it takes."""
     from textwrap import wrap
 
-    return [exactly(((f" {line}", tone),), width) for line in wrap(text, max(8, width - 2))]
+    return [exactly(((f" {line}", tone),), width) for line in wrap(clean(text), max(8, width - 2))]
 
 
 def compare_row(label: str, replayed: str, live: str | None, width: int) -> Row:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from bourse.tui import filters, glyphs
-from bourse.tui.format import count, fit
+from bourse.tui.format import clean, count, fit
 from bourse.tui.line import Cell, Row, exactly
 from bourse.tui.state import TableState
 
@@ -142,4 +142,4 @@ class Table(Generic[T]):
 
 def position(shown: int, all_items: int, table: TableState) -> str:
     """Return what a table's bottom line says about its filter."""
-    return f"{count(shown)} of {count(all_items)} · /{table.filter}" if table.filter else ""
+    return f"{count(shown)} of {count(all_items)} · /{clean(table.filter)}" if table.filter else ""
