@@ -27,7 +27,7 @@ def test_the_log_is_in_order_whatever_the_wall_clock_does(
     daemon.environment = shim.environment(daemon.data_dir)
     rng = random.Random(31)
     seen = 0
-    for offset_ns in (0, HOUR_NS, -HOUR_NS, -YEAR_NS, 0):
+    for offset_ns in (HOUR_NS, -HOUR_NS, -YEAR_NS):
         shim["wall_offset_ns"] = offset_ns
         daemon.start()
         client = daemon.connect()

@@ -34,6 +34,8 @@ LOGGED_UNSEEN = ("after_write", "before_sync", "after_sync_before_ack")
 SNAPSHOT = [name for name in POINTS if name.startswith("snapshot_")]
 SEGMENT = [name for name in POINTS if name.startswith("segment_")]
 RECOVERY = [name for name in POINTS if name.startswith(("recovery_", "tail_", "torn_"))]
+EVERY_POINT = ROUNDS > 1
+"""`make torture` kills at every point of everything; `make test` at some of the slow ones."""
 
 
 def at(point: str, count: int = 1) -> dict[str, str]:
@@ -50,7 +52,7 @@ def test_a_kill_at_each_point_of_a_commands_way_loses_and_repeats_nothing(
 ) -> None:
     story = Story(new_daemon(durability=durability, poll="adaptive"), seed=21)
     rounds = ROUNDS if durability == "fsync" else max(1, ROUNDS // 5)
-    points = list(TRADING) if durability == "fsync" or ROUNDS > 1 else ["after_write", "matched"]
+    points = list(TRADING) if durability == "fsync" or EVERY_POINT else ["after_write"]
     for point in points * rounds:
         story.daemon.environment = at(point, story.random.randint(*TRADING[point]))
 
@@ -62,7 +64,7 @@ def test_a_kill_at_each_point_of_a_commands_way_loses_and_repeats_nothing(
     story.end()
 
 
-@pytest.mark.parametrize("keeps_older", [False, True])
+@pytest.mark.parametrize("keeps_older", [False, True] if EVERY_POINT else [True])
 def test_a_kill_at_each_step_of_a_snapshot_leaves_the_old_or_the_new_one(
     new_daemon: Callable[..., Daemon], keeps_older: bool
 ) -> None:
@@ -72,7 +74,7 @@ def test_a_kill_at_each_step_of_a_snapshot_leaves_the_old_or_the_new_one(
         daemon.start().call("snapshot")
         daemon.kill()
         story.compare({})
-    for point in SNAPSHOT * ROUNDS if keeps_older or ROUNDS > 1 else SNAPSHOT[3:4]:
+    for point in SNAPSHOT * ROUNDS:
         daemon.environment = at(point)
         taker = threading.Thread(target=ask_for_a_snapshot, args=(daemon,))
 
@@ -95,7 +97,7 @@ def ask_for_a_snapshot(daemon: Daemon) -> None:
         daemon.call("snapshot")
 
 
-@pytest.mark.parametrize("point", SEGMENT if ROUNDS > 1 else SEGMENT[1:4:2])
+@pytest.mark.parametrize("point", SEGMENT if EVERY_POINT else ["segment_renamed"])
 def test_a_kill_while_the_first_segment_is_made_leaves_a_directory_that_starts(
     new_daemon: Callable[..., Daemon], point: str
 ) -> None:
@@ -114,7 +116,7 @@ def test_a_kill_at_each_step_of_a_recovery_is_harmless(new_daemon: Callable[...,
     daemon.environment = at("after_write", 20)
     assert story.live() == KILLED
     daemon.environment = at("after_ack", 5)
-    for point in RECOVERY * ROUNDS:
+    for point in RECOVERY * ROUNDS if EVERY_POINT else RECOVERY[::2]:
         tear_tail(daemon.data_dir, story.random)
         daemon.environment = at(point)
 
