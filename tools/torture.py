@@ -29,6 +29,7 @@ ROUNDS = "3"
 """How often the tests of the real daemon repeat their loops."""
 LIVES = 10_000
 MODEL = ["tests/matching/test_model_against_engine.py"]
+MODEL_STEPS = 100_000
 FAULTS = ["tests/faults"]
 DAEMON = [
     "tests/integration/test_crash.py",
@@ -67,6 +68,8 @@ def main() -> int:
             say(f"{name}: {' '.join(files)}")
             if not run_tests(files, {"BOURSE_TALLY": str(tally), **environment}):
                 failed.append(name)
+            elif name == "model":
+                counts["steps of the model against the engine, at least"] = MODEL_STEPS
         if tally.exists():
             for line in tally.read_text().splitlines():
                 count, _, what = line.partition(" ")
