@@ -14,6 +14,10 @@ cdef enum KillPoint:
     AFTER_SYNC_BEFORE_ACK
     MID_FAN_OUT
     AFTER_ACK
+    SPARE_FILLED
+    SPARE_RENAMED
+    SPARE_NAMED
+    SEGMENT_BEGUN
 
 
 cdef int armed                      # number of the point that ends the process; NOWHERE: none does

@@ -37,6 +37,10 @@ POINTS = {
     "after_sync_before_ack": "the sync has returned, the release gate has not been told",
     "mid_fan_out": "one session was sent a turn's events, another has yet to be",
     "after_ack": "all sessions were sent a turn's events",
+    "spare_filled": "the next segment is full of zeros and synced, and has no name yet",
+    "spare_renamed": "the next segment has its name, its directory is not synced",
+    "spare_named": "the next segment's name is synced, the journal has not been told",
+    "segment_begun": "the journal has changed to the next segment, nothing is written to it",
     # Passed by Python code.
     "recovery_read": "recovery has executed the log and changed nothing",
     "recovery_confirmed": "recovery has synced the log's end and read it again",
@@ -44,6 +48,8 @@ POINTS = {
     "tail_zeroed": "recovery has put zeros where the torn tail was, not synced",
     "tail_durable": "recovery's cut is synced",
     "recovery_cleared": "recovery has removed what a crash left unfinished",
+    "file_removed": "a snapshot or segment is removed, its directory is not synced",
+    "file_moved": "a segment is moved to the archive, neither directory is synced",
     **{
         f"{kind}_{step}": f"{what} {happened}"
         for kind, what in FILE_KINDS.items()

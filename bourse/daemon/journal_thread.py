@@ -33,6 +33,7 @@ from cython.cimports.bourse.core.killpoint import (
     AFTER_WRITE,
     BEFORE_SYNC,
     BEFORE_WRITE,
+    SEGMENT_BEGUN,
     passing,
 )
 from cython.cimports.bourse.core.parking import (
@@ -419,6 +420,7 @@ class JournalThread:
         self.old_fd = self.fd
         self._use(cython.cast(cython.int, shared.spare_fd), shared.spare_bytes)
         self.segment_index = write.segment_index
+        passing(SEGMENT_BEGUN)
         store_relaxed(cython.address(shared.segment_size_bytes), self.file_bytes)
         store_relaxed(cython.address(shared.segment_fd), shared.spare_fd)
         store_relaxed(cython.address(shared.segment_first_seq), shared.next_first_seq)

@@ -21,6 +21,12 @@ from cython.cimports.bourse.core.atomics import (
     store_release,
     store_seq_cst,
 )
+from cython.cimports.bourse.core.killpoint import (
+    SPARE_FILLED,
+    SPARE_NAMED,
+    SPARE_RENAMED,
+    passing,
+)
 from cython.cimports.bourse.core.parking import (
     doorbell_arm,
     doorbell_disarm,
@@ -196,6 +202,7 @@ class SegmentThread:
                 if fsync(self.fd) != 0:
                     return self._refused(errno)
                 synced = done
+        passing(SPARE_FILLED)
         self.filled_index = index
         self.retry_ns = 0
         store_relaxed(cython.address(shared.spare_errno), 0)
@@ -220,8 +227,10 @@ class SegmentThread:
         )
         if rename(cython.address(self.spare_path[0]), cython.address(self.final_path[0])) != 0:
             return self._fail(errno)
+        passing(SPARE_RENAMED)
         if fsync(self.directory_fd) != 0:
             return self._fail(errno)
+        passing(SPARE_NAMED)
         self.named_seq = first_wal_seq
         self.named_index = self.filled_index
         store_seq_cst(cython.address(shared.named_seq), first_wal_seq)

@@ -351,6 +351,7 @@ def remove_durably(path: Path) -> None:
     """Remove a file; its name is gone for good when this returns."""
     with explained("remove", path):
         path.unlink()
+        passed("file_removed")
         sync_directory(path.parent)
 
 
@@ -364,6 +365,7 @@ def move_durably(path: Path, target: Path) -> None:
         raise JournalError(f"cannot move {path}: {target} exists already")
     with explained("move", path):
         path.rename(target)
+        passed("file_moved")
         # The new name first: between the two, a crash leaves both or the new one, never none.
         sync_directory(target.parent)
         sync_directory(path.parent)

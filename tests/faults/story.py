@@ -135,9 +135,10 @@ def compare_clients(log: LogView, met: dict[int, tuple[Client, Orders]]) -> int:
 
 def tear_tail(data_dir: Path, rng: random.Random) -> None:
     """Leave half a write at the end of the log, as a crash would."""
-    path = storage.list_segments(data_dir)[-1]
-    data = bytearray(path.read_bytes())
-    end = len(data.rstrip(b"\0"))
+    for path in reversed(storage.list_segments(data_dir)):
+        data = bytearray(path.read_bytes())
+        if end := len(data.rstrip(b"\0")):
+            break  # else it was made ahead, and nothing has been written to it
     start = (end + 71) // 8 * 8
     data[start : start + 64] = rng.randbytes(64)
     path.write_bytes(data)

@@ -1,6 +1,7 @@
 """Disks that really fail: one whose sync fails once and then lies, a full one (D1, D3, L4)."""
 
 import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -46,7 +47,7 @@ def test_a_real_sync_that_fails_once_and_then_lies_ends_the_daemon_for_good(
     new_daemon: Callable[..., Daemon], fsync_gate: FsyncGate, shim: FaultShim
 ) -> None:
     """The kernel reports the error once, calls the lost pages clean, and says yes from then on."""
-    daemon = new_daemon(data=fsync_gate.data_dir, poll="adaptive")
+    daemon = new_daemon(data=fsync_gate.data_dir, poll="adaptive", low_space_bytes=0)
     daemon.environment = shim.environment(daemon.data_dir)
     daemon.start()
     client = daemon.connect()
@@ -54,7 +55,10 @@ def test_a_real_sync_that_fails_once_and_then_lies_ends_the_daemon_for_good(
     source = Orders(None)
     from_bytes = fill_the_page(daemon, client, source)
     (path,) = storage.list_segments(daemon.data_dir)
+    # Meanwhile it writes nothing: a page that is written now would have a block again.
+    daemon.send_signal(signal.SIGSTOP)
     fsync_gate.run_dry(path, from_bytes)
+    daemon.send_signal(signal.SIGCONT)
 
     while send(client, source):
         pass
@@ -97,7 +101,9 @@ def test_a_disk_that_fills_up_ends_the_daemon_and_with_room_it_goes_on(
     new_daemon: Callable[..., Daemon], full_disk: FullDisk
 ) -> None:
     """Twice in a row: what a full disk left half-written is never built upon (row L4)."""
-    daemon = new_daemon(data=full_disk.data_dir, poll="adaptive", wal_segment_bytes=64 << 10)
+    daemon = new_daemon(
+        data=full_disk.data_dir, poll="adaptive", wal_segment_bytes=64 << 10, low_space_bytes=0
+    )
     story = Story(daemon, seed=61)
     for _ in range(2):
         daemon.start()

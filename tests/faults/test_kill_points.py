@@ -3,6 +3,7 @@
 import contextlib
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from bourse.core import killpoint
 from bourse.core.killpoint import POINTS
 from bourse.errors import BourseError
+from bourse.journal.replay import replay
 from tests.faults.story import KILLED, Story, tear_tail
 from tests.integration.harness import ROUNDS, Daemon
 
@@ -29,10 +31,18 @@ TRADING = {
     "mid_fan_out": (1, 20),
     "after_ack": (2, 40),
 }
+# The first one is made before anybody trades.
+ROTATION = {
+    "spare_filled": (2, 3),
+    "spare_renamed": (1, 2),
+    "spare_named": (1, 2),
+    "segment_begun": (1, 2),
+}
+RETENTION = {"file_removed": "delete", "file_moved": "archive"}
 LOGGED_UNSEEN = ("after_write", "before_sync", "after_sync_before_ack")
 """Points where a batch is in the log whose clients cannot know of it."""
 SNAPSHOT = [name for name in POINTS if name.startswith("snapshot_")]
-SEGMENT = [name for name in POINTS if name.startswith("segment_")]
+SEGMENT = [name for name in POINTS if name.startswith("segment_") and name not in ROTATION]
 RECOVERY = [name for name in POINTS if name.startswith(("recovery_", "tail_", "torn_"))]
 EVERY_POINT = ROUNDS > 1
 """`make torture` kills at every point of everything; `make test` at some of the slow ones."""
@@ -43,7 +53,7 @@ def at(point: str, count: int = 1) -> dict[str, str]:
 
 
 def test_every_point_is_killed_at_here() -> None:
-    assert {*TRADING, *SNAPSHOT, *SEGMENT, *RECOVERY} == set(POINTS)
+    assert {*TRADING, *ROTATION, *RETENTION, *SNAPSHOT, *SEGMENT, *RECOVERY} == set(POINTS)
 
 
 @pytest.mark.parametrize("durability", ["fsync", "async"])
@@ -62,6 +72,59 @@ def test_a_kill_at_each_point_of_a_commands_way_loses_and_repeats_nothing(
             assert story.owed_unseen > 0, point
     assert story.acknowledged_bytes > 0
     story.end()
+
+
+def test_a_kill_at_each_step_of_a_change_of_segments_loses_and_repeats_nothing(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    story = Story(new_daemon(poll="adaptive", wal_segment_bytes=1 << 16), seed=25)
+    for point in list(ROTATION) * ROUNDS:
+        story.daemon.environment = at(point, story.random.randint(*ROTATION[point]))
+
+        assert story.live() == KILLED, point
+
+    story.end()
+    names = [path.name for path in (story.daemon.data_dir / "wal").iterdir()]
+    assert len(names) >= 2 * ROUNDS
+    assert not [name for name in names if name.endswith(".new")]
+
+
+@pytest.mark.parametrize(("point", "policy"), RETENTION.items())
+def test_a_kill_while_segments_are_given_up_leaves_a_log_without_a_gap(
+    new_daemon: Callable[..., Daemon], point: str, policy: str
+) -> None:
+    daemon = new_daemon(
+        poll="adaptive", wal_segment_bytes=1 << 16, wal_retention=policy, snapshots_kept=1
+    )
+    kills = 0
+    for number in range(1, 1 + ROUNDS):
+        # Retention takes the log's beginning away: each life is compared with what it left.
+        story = Story(daemon, seed=26 + number)
+        daemon.environment = at(point, number)
+        snapshots = threading.Thread(target=ask_for_snapshots, args=(daemon,))
+
+        def during(snapshots: threading.Thread = snapshots) -> None:
+            if snapshots.ident is None:
+                snapshots.start()
+
+        daemon.start()
+        kills += story.trade({}, clients=2, during=during) == KILLED
+        snapshots.join()
+        daemon.environment.clear()
+        status = daemon.start().settled()
+        result = replay(daemon.data_dir)
+        assert int(status.state_digest, 16) == result.state_digest
+        assert int(status.event_digest, 16) == result.event_digest
+        assert result.snapshot_path is not None or result.records == result.last_wal_seq
+        assert daemon.stop() == 0
+    assert kills == ROUNDS
+
+
+def ask_for_snapshots(daemon: Daemon) -> None:
+    with contextlib.suppress(BourseError):
+        while True:
+            daemon.call("snapshot")
+            time.sleep(0.05)
 
 
 @pytest.mark.parametrize("keeps_older", [False, True] if EVERY_POINT else [True])

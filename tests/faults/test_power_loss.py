@@ -47,7 +47,14 @@ def test_power_loss_at_any_moment_loses_nothing_acknowledged(
     """Under load, in the middle of a start, in the middle of a snapshot; policy fsync."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    story = Story(new_daemon(data=power_disk.data_dir, poll="adaptive"), seed)
+    daemon = new_daemon(
+        data=power_disk.data_dir,
+        poll="adaptive",
+        # So that segments change in most of the lives.
+        wal_segment_bytes=1 << 16,
+        low_space_bytes=0,
+    )
+    story = Story(daemon, seed)
     for number in range(LOSSES):
         wait_seconds = story.random.uniform(0.0, 0.08)
         if number % 5 == 4:
@@ -57,7 +64,7 @@ def test_power_loss_at_any_moment_loses_nothing_acknowledged(
     assert story.acknowledged_bytes > 0
     tally(f"power losses on {power_disk.kind}", LOSSES)
     # The failing disk made the daemon complain, as it should.
-    story.daemon.log_path.unlink()
+    daemon.log_path.unlink()
     story.end()
 
 
@@ -111,14 +118,21 @@ def take_snapshot(daemon: Daemon) -> None:
 
 
 @ONE_KIND
+@pytest.mark.parametrize("segments", [1, 2])
 def test_what_was_acknowledged_first_in_a_new_file_is_there_after_power_loss(
-    new_daemon: Callable[..., Daemon], power_disk: PowerDisk
+    new_daemon: Callable[..., Daemon], power_disk: PowerDisk, segments: int
 ) -> None:
     """Its name must be durable as well: row C4. The same for a snapshot that was reported."""
-    daemon = new_daemon(data=power_disk.data_dir).start()
+    daemon = new_daemon(
+        data=power_disk.data_dir, wal_segment_bytes=1 << 16, low_space_bytes=0
+    ).start()
     client = daemon.connect()
     session = daemon.session_of(client)
-    client.ask(buy(1), answers=1)
+    for number in range(segments):
+        # The first acknowledgement of a segment, and nothing after it.
+        client.ask(buy(10_000 + number, 1, -10), answers=1)
+        while daemon.call("wal").segment_index <= number:
+            client.ask(*[buy(100 * number + n, 1, -20) for n in range(1, 4)], answers=3)
     cut(daemon, power_disk)
     daemon.wait()
     power_disk.restore()
@@ -147,6 +161,7 @@ def test_power_loss_under_async_loses_no_more_than_its_interval(
         data=power_disk.data_dir,
         durability="async",
         async_interval_ms=interval_ms,
+        low_space_bytes=0,
         poll="adaptive",
     )
     rng = random.Random(51)
@@ -187,7 +202,7 @@ def test_power_loss_under_async_loses_no_more_than_its_interval(
 def test_a_read_only_file_system_is_refused_and_untouched(
     new_daemon: Callable[..., Daemon], power_disk: PowerDisk
 ) -> None:
-    daemon = new_daemon(data=power_disk.data_dir).start()
+    daemon = new_daemon(data=power_disk.data_dir, low_space_bytes=0).start()
     client = daemon.connect()
     client.ask(buy(1), answers=1)
     client.close()

@@ -1,8 +1,8 @@
 """Fail the n-th call of each kind, for n = 1 and on, in one scripted session (rows D1, D2, D3, S1).
 
-The session: a new directory, orders one by one, a snapshot, orders in a burst, a stop; then a
-recovery, orders, a stop. After the failure the directory is recovered without the shim: nothing
-acknowledged is lost, nothing is there twice, no gap, and the digests are those of a replay.
+The session: a new directory, orders one by one, a snapshot, a burst that changes segments, a stop;
+then a recovery, orders, a stop. After the failure the directory is recovered without the shim:
+nothing acknowledged is lost, nothing is there twice, no gap, and the digests are a replay's.
 """
 
 import errno
@@ -74,7 +74,8 @@ def life(story: Story, snapshot: bool) -> int:
             exchange(client, source, 1)
             if snapshot:
                 daemon.call("snapshot")
-            exchange(client, source, 7)
+            # Enough to change segments in the first life.
+            exchange(client, source, 700 if snapshot else 7)
             client.finish_sending()
             client.read_to_end()
     except (BourseError, OSError):
@@ -118,7 +119,7 @@ def test_the_nth_call_fails_and_nothing_acknowledged_is_lost(
     for nth in range(1, CALLS_MAX) if EVERY_NTH else few:
         shim.reset()
         shim.plan(kind, nth, error, short_bytes=short_bytes)
-        story = Story(new_daemon(poll="adaptive"), seed=nth)
+        story = Story(new_daemon(poll="adaptive", wal_segment_bytes=1 << 16), seed=nth)
         story.daemon.environment = shim.environment(story.daemon.data_dir)
 
         failed = run_with_a_failure(story, shim, kind)
