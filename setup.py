@@ -70,6 +70,7 @@ COMPILED = [
     "bourse/daemon/journal_thread.py",
     "bourse/daemon/segment_thread.py",
     "bourse/daemon/gateway.py",
+    "bourse/bench/calibration_loop.py",
     "bourse/bench/client.py",
     "bourse/bench/engine_loops.py",
     "bourse/bench/churn.py",
@@ -105,13 +106,16 @@ MACROS = [] if CHECKED else [("CYTHON_WITHOUT_ASSERTIONS", "1")]
 def extension(path: str) -> Extension:
     """Describe one compiled module; every module gets the same flags."""
     name = path.removesuffix(".py").replace("/", ".")
+    macros = list(MACROS)
+    if name == "bourse.bench.calibration_loop":  # the one that says how all are compiled
+        macros += [("BOURSE_CFLAGS", f'"{" ".join(CFLAGS)}"'), ("BOURSE_PROFILE", f'"{BUILD}"')]
     return Extension(
         name,
         [path],
         include_dirs=["bourse/include"],
         depends=["bourse/include/bourse.h"] if "c_face" in path else [],
         extra_compile_args=CFLAGS,
-        define_macros=MACROS,
+        define_macros=macros,
     )
 
 

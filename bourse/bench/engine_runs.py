@@ -257,6 +257,8 @@ def finish(
         checks=checks,
         parameters={
             **parameters,
+            "events": state(best.engine).event_seq,
+            "fills": state(best.engine).trade_count,
             "repetitions_ns_per_op": [round(one.ns / operations, 2) for one in found],
         },
     )

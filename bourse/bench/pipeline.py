@@ -166,7 +166,8 @@ def pipeline(workload: str, samples: int, fault: int = 0, fault_at: int = 0) -> 
         checks=pipeline_checks(pair, crossing, (rounds + warm_rounds) * BATCHES_PER_ROUND * BATCH),
         parameters={
             "operation": "two commands there, their events back" if crossing else "there and back",
-            "pinned_to": [here, there],
+            "events": pair.caller.counts()["events"],
+            "fills": pair.caller.counts()["sold_lots"],
             "batch": BATCH,
             "batches": len(trips_ns),
             "ns_per_op_best": round(min(trips_ns), 1),
@@ -176,7 +177,8 @@ def pipeline(workload: str, samples: int, fault: int = 0, fault_at: int = 0) -> 
             "latency_ns_is_of": f"every {BATCHES_PER_ROUND}. batch, a clock reading a trip in it",
         },
     )
-    result.environment = results.environment(None, load_average)
+    pinning = f"caller to CPU {here}, matcher to CPU {there}"
+    result.environment = results.environment(None, load_average, pinning)
     result.warnings = results.machine_warnings(result.environment)
     return result
 

@@ -12,8 +12,6 @@ import array
 import os
 import platform
 import re
-import subprocess
-import sysconfig
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -27,6 +25,9 @@ SCHEMA = 1
 
 QUIET_LOAD_AVERAGE = 0.3
 """Above this the machine is busy with something else, and a figure is not worth publishing."""
+
+QUIET_CALIBRATION = 1.05
+"""Above so many times its best the calibration loop has been disturbed."""
 
 
 class Percentiles(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -64,7 +65,17 @@ class Environment(msgspec.Struct, frozen=True):
     compiler: str
     filesystem: str
     load_average: float
+    """Before the start."""
     version: str
+    compiler_flags: str = ""
+    build: str = ""
+    """Profile of the build: release or checked."""
+    pinning: str = "none"
+    """Which threads were tied to which CPUs."""
+    calibration_ns: float = 0.0
+    """A thousand steps of the calibration loop, just after the measurement."""
+    calibration_best_ns: float | None = None
+    """The best that was seen on this machine before; none at first."""
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -88,6 +99,10 @@ class Result(msgspec.Struct, kw_only=True):
     speedup: float | UnsetType = UNSET
     checks: list[Check] = []
     environment: Environment | UnsetType = UNSET
+    quiet: bool | UnsetType = UNSET
+    """Whether the moment was quiet enough for the figure to be published."""
+    quiet_reasons: list[str] | UnsetType = UNSET
+    """Why it was not."""
     parameters: dict[str, object] = {}
     warnings: list[str] = []
 
@@ -134,28 +149,59 @@ def load_average() -> float:
     return round(os.getloadavg()[0], 2)
 
 
-def environment(directory: Path | None, load_average_before: float) -> Environment:
-    """Describe the machine; `directory` is where the data is, None when nothing is stored."""
+def environment(
+    directory: Path | None, load_average_before: float, pinning: str = "none"
+) -> Environment:
+    """Describe the machine, and time the calibration loop.
+
+    Args:
+        directory: where the data is, None when nothing is stored.
+        load_average_before: load_average() before the start.
+        pinning: which threads were tied to which CPUs.
+    """
+    from bourse.bench.calibration import calibrate
+    from bourse.bench.calibration_loop import compiled_with
+
+    cpu = _cpu_model()
+    compiler, flags, build = compiled_with()
+    calibration_ns, best_ns = calibrate(cpu)
     return Environment(
-        cpu=_cpu_model(),
+        cpu=cpu,
         cores=len(os.sched_getaffinity(0)),
         kernel=f"{platform.system()} {platform.release()}",
         python=platform.python_version(),
-        compiler=_compiler(),
+        compiler=compiler,
         filesystem=filesystem_of(directory) if directory else "",
         load_average=load_average_before,
         version=__version__,
+        compiler_flags=flags,
+        build=build,
+        pinning=pinning,
+        calibration_ns=calibration_ns,
+        calibration_best_ns=best_ns,
     )
+
+
+def noises(found: Environment) -> list[str]:
+    """Say why this was not a quiet moment; nothing when it was."""
+    reasons = []
+    if found.load_average >= QUIET_LOAD_AVERAGE:
+        reasons.append(
+            f"the load average was {found.load_average} before the start; "
+            f"a quiet machine is under {QUIET_LOAD_AVERAGE}"
+        )
+    best_ns = found.calibration_best_ns
+    if best_ns and found.calibration_ns > best_ns * QUIET_CALIBRATION:
+        reasons.append(
+            f"the calibration loop took {found.calibration_ns / best_ns - 1:.0%} longer than at "
+            f"its best; a quiet machine is within {QUIET_CALIBRATION - 1:.0%}"
+        )
+    return reasons
 
 
 def machine_warnings(found: Environment) -> list[str]:
     """Say what makes a figure of this run not worth publishing."""
-    warnings = []
-    if found.load_average >= QUIET_LOAD_AVERAGE:
-        warnings.append(
-            f"the load average was {found.load_average} before the start; "
-            f"a quiet machine is under {QUIET_LOAD_AVERAGE}"
-        )
+    warnings = [f"not a quiet moment: {reason}" for reason in noises(found)]
     if found.filesystem in MEMORY_FILESYSTEMS:
         warnings.append(f"the data directory is on {found.filesystem}: nothing reaches a disk")
     return warnings
@@ -168,14 +214,3 @@ def _cpu_model() -> str:
         return platform.machine()
     match = re.search(r"^model name\s*: (.*)$", text, re.M)
     return match[1] if match else platform.machine()
-
-
-def _compiler() -> str:
-    """Name the compiler that setup.py uses; the modules do not say which one made them."""
-    compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
-    try:
-        result = subprocess.run([compiler, "--version"], capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return platform.python_compiler()
-    lines = result.stdout.splitlines()
-    return lines[0] if lines else platform.python_compiler()

@@ -155,8 +155,18 @@ def _admin_of(address: tuple[str, int], named: Path | None) -> Path | None:
         return None
     assert isinstance(status, messages.Status)
     host, port = parse_address(status.listen)
-    everywhere = host in ("0.0.0.0", "::")
-    return path if port == address[1] and (everywhere or host == address[0]) else None
+    return path if port == address[1] and _same_host(host, address[0]) else None
+
+
+def _same_host(listening: str, wanted: str) -> bool:
+    """Return whether a name that is connected to leads to where a daemon listens."""
+    if listening in ("0.0.0.0", "::", wanted):
+        return True
+    try:
+        found = socket.getaddrinfo(wanted, None, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    return listening in {entry[4][0] for entry in found}
 
 
 def connect(address: tuple[str, int]) -> socket.socket:
@@ -301,6 +311,7 @@ def finish(
     with_stages: bool,
 ) -> Result:
     """Complete a result: checks, digests, stages, environment; stops a private daemon."""
+    result.parameters |= {"events": counts["events"], "fills": counts["trades"]}
     result.checks = event_checks(counts, pairs, found.is_private)
     if found.admin is not None:
         status = found.status()

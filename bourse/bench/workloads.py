@@ -96,8 +96,13 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         """
         from pkgutil import resolve_name
 
+        from bourse.bench.results import Environment, noises
+
         defaults = {flag.name: flag.default for flag in self.flags}
         result: Result = resolve_name(self.function)(**{**defaults, **values})
+        if isinstance(result.environment, Environment):
+            result.quiet_reasons = noises(result.environment)
+            result.quiet = not result.quiet_reasons
         return result
 
 

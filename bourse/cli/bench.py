@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bourse.bench.results import SCHEMA
 from bourse.bench.workloads import WORKLOADS, Flag, Workload, list_lines
+from bourse.cli import complain
 from bourse.cli.output import duration, say, say_json
 from bourse.errors import BourseError
 
 if TYPE_CHECKING:
     from bourse.bench.results import Result
+    from bourse.bench.suite import Run
 
 app = typer.Typer(
     help="Measure the exchange; each figure comes with its policy, environment and checks.",
@@ -37,6 +40,7 @@ def _top(context: typer.Context) -> None:
         say("Workloads, each run with `bourse bench NAME` (flags: `bourse bench NAME --help`):")
         for line in list_lines():
             say(line)
+        say("All of them: `bourse bench all --quick`. Against the budgets: `bourse bench check`.")
 
 
 def _help(workload: Workload) -> str:
@@ -104,6 +108,169 @@ for _workload in WORKLOADS:
     app.command(_workload.name)(_command(_workload))
 
 
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...", help="Workloads or cases. Default: all.", show_default=False
+    ),
+]
+RepeatOption = Annotated[
+    int, typer.Option("--repeat", metavar="N", min=1, help="Processes for each case.")
+]
+InterleaveOption = Annotated[
+    bool,
+    typer.Option("--interleave", help="Let all cases take turns, repetition by repetition."),
+]
+AllJsonOption = Annotated[
+    bool, typer.Option("--json", help='Print one object: {"schema": 1, "results": [...]}.')
+]
+
+
+@app.command("all")
+def run_all(
+    names: NamesArgument = None,
+    quick: Annotated[bool, typer.Option("--quick", help="A little of each (the default).")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Properly: takes its time.")] = False,
+    repeat: RepeatOption = 1,
+    interleave: InterleaveOption = False,
+    as_json: AllJsonOption = False,
+) -> int:
+    """Run every workload, each case in a process of its own, and print one table.
+
+    The figure is the fastest repetition's; `spread` is how far the slowest is from it. A bound that
+    is missed is shown and does not change the exit code: it holds for a quiet moment.
+
+    \b
+    Example:
+      bourse bench all --quick
+      bourse bench all walk mixed-40000 --repeat 5 --interleave
+
+    \b
+    Exit codes:
+      0  every check is ok
+      1  a check failed, or a workload could not run
+      2  wrong usage
+    """
+    from bourse.bench import suite
+    from bourse.errors import UsageError
+
+    if quick and full:
+        raise UsageError("--quick and --full exclude each other; leave one away")
+    runs = suite.choose(names or [])
+    _perform(runs, full=full, repeat=repeat, interleave=interleave)
+    if as_json:
+        say_json({"schema": SCHEMA, "results": [run.summary() for run in runs]})
+    else:
+        for line in suite.table(runs):
+            say(line)
+    _warn_of_noise(runs)
+    return 1 if any(run.faults for run in runs) else 0
+
+
+@app.command()
+def check(
+    names: NamesArgument = None,
+    budgets: Annotated[
+        Path, typer.Option("--budgets", metavar="FILE", help="Table of budgets.")
+    ] = Path("bench/budgets.toml"),
+    slack: Annotated[
+        float,
+        typer.Option(
+            "--slack", metavar="PERCENT", min=0, help="How much over its budget is let pass."
+        ),
+    ] = 10.0,
+    repeat: RepeatOption = 3,
+    as_json: AllJsonOption = False,
+) -> int:
+    """Compare with budgets: ratios to a calibration loop of the same run, floors of counters.
+
+    Every case that has a budget runs, quickly; the fastest repetition counts.
+
+    \b
+    Example:
+      bourse bench check
+      bourse bench check ring walk --slack 50
+
+    \b
+    Exit codes:
+      0  within the budgets
+      1  over a budget, under a floor, or a check failed
+      2  wrong usage
+    """
+    from bourse.bench import suite
+
+    table = suite.load_budgets(budgets)
+    runs = [run for run in suite.choose(names or []) if run.case.name in table]
+    _perform(runs, full=False, repeat=repeat, interleave=True)
+    wrong = [
+        sentence for run in runs for sentence in suite.judge(run, table[run.case.name], slack / 100)
+    ]
+    if as_json:
+        found = [run.summary() for run in runs]
+        say_json({"schema": SCHEMA, "results": found, "over_budget": wrong})
+    else:
+        for line in suite.table(runs):
+            say(line)
+        for run in runs:
+            ratio = min((suite.ratio_of(run, one) or 0.0) for one in run.results)
+            say(f"  {run.case.name}: {ratio:.4g} of {table[run.case.name].ratio:.4g} calibrations")
+    for sentence in wrong:
+        complain(sentence)
+    return 1 if wrong else 0
+
+
+def _perform(runs: list[Run], *, full: bool, repeat: int, interleave: bool) -> None:
+    """Run them with a line of progress on stderr: live on a terminal, one a process elsewhere."""
+    from bourse.bench import suite
+    from bourse.cli.output import console
+
+    total = len(runs) * repeat
+    done = 0
+
+    def text(run: Run, number: int) -> str:
+        again = f", {number + 1} of {repeat}" if repeat > 1 else ""
+        return f"{done}/{total} {run.case.name}{again}"
+
+    screen = console(stderr=True)
+    if not screen.is_terminal:
+
+        def tell(run: Run, number: int) -> None:
+            nonlocal done
+            done += 1
+            screen.print(text(run, number))
+
+        suite.perform(runs, full=full, repeat=repeat, interleave=interleave, on_start=tell)
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(20), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=screen, transient=True) as progress:
+        task = progress.add_task("", total=total)
+
+        def show(run: Run, number: int) -> None:
+            nonlocal done
+            done += 1
+            progress.update(task, completed=done - 1, description=text(run, number))
+
+        suite.perform(runs, full=full, repeat=repeat, interleave=interleave, on_start=show)
+
+
+def _warn_of_noise(runs: list[Run]) -> None:
+    reasons = [
+        (run.case.name, reason)
+        for run in runs
+        for result in run.results
+        for reason in result.get("quiet_reasons", [])
+    ]
+    if reasons:
+        name, reason = reasons[0]
+        cases = len({name for name, _ in reasons})
+        complain(
+            f"warning: not a quiet moment in {cases} of {len(runs)} cases; "
+            f"the first, {name}: {reason}"
+        )
+
+
 def _show(result: Result, as_json: bool) -> int:
     from bourse.cli import complain
 
@@ -155,7 +322,10 @@ def result_lines(result: Result) -> list[str]:
             f"  {found.cpu}, {found.cores} cores, load average {found.load_average}, "
             f"{found.kernel}, {found.filesystem or '-'}"
         )
-        lines.append(f"  Python {found.python}, {found.compiler}, bourse {found.version}")
+        lines.append(
+            f"  Python {found.python}, {found.compiler} {found.compiler_flags}, bourse "
+            f"{found.version} {found.build}"
+        )
     if result.exit_code:
         lines.append("  A check failed: these figures are void.")
     return lines

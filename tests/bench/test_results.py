@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bourse.bench import results
+from bourse.bench import calibration, results
 from bourse.bench.disk import SyncTimer
 from bourse.bench.private_daemon import scratch_parent
 from bourse.bench.results import Check, Environment, Percentiles, Result, percentiles
@@ -107,3 +107,40 @@ def test_the_scratch_directory_is_the_one_that_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="not a directory"):
         scratch_parent(Durability.FSYNC, tmp_path / "none")
     assert scratch_parent(Durability.MEMORY, None).is_dir()
+
+
+def test_a_calibration_far_from_its_best_is_a_noise() -> None:
+    def calibrated(now_ns: float, best_ns: float | None) -> list[str]:
+        return results.noises(
+            Environment(
+                "cpu", 2, "Linux", "3.11", "gcc", "ext4", 0.1, "0",
+                calibration_ns=now_ns, calibration_best_ns=best_ns,
+            )
+        )  # fmt: skip
+
+    assert calibrated(104.0, 100.0) == []
+    assert calibrated(90.0, 100.0) == []
+    assert calibrated(500.0, None) == []
+    assert "calibration loop took 6% longer" in calibrated(106.0, 100.0)[0]
+
+
+def test_the_best_calibration_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    found = iter([100.0, 120.0, 90.0, 95.0, 80.0])
+    monkeypatch.setattr("bourse.bench.calibration_loop.run", lambda runs: next(found))
+
+    assert calibration.calibrate("one") == (100.0, None)
+    assert calibration.calibrate("one") == (120.0, 100.0)
+    assert calibration.calibrate("one") == (90.0, 100.0)
+    assert calibration.calibrate("one") == (95.0, 90.0)
+    assert calibration.calibrate("another") == (80.0, None)
+    assert [path.name for path in (tmp_path / "bourse").iterdir()] == ["calibration.json"]
+
+
+def test_the_environment_says_how_the_product_was_built() -> None:
+    found = results.environment(None, 0.0)
+
+    assert found.compiler.startswith(("gcc", "clang"))
+    assert "-O" in found.compiler_flags
+    assert found.build in ("release", "checked")
+    assert found.pinning == "none"
