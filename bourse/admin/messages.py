@@ -285,6 +285,15 @@ class SnapshotInfo(Struct, frozen=True):
     created_ns: int
 
 
+class SegmentInfo(Struct, frozen=True, array_like=True):
+    """One segment file of the log; on the wire an array."""
+
+    index: int
+    first_wal_seq: int
+    """Its first record's; 0 where the name does not tell."""
+    size_bytes: int
+
+
 class Wal(Struct, frozen=True):
     """The write-ahead log: what is safe on disk."""
 
@@ -313,6 +322,8 @@ class Wal(Struct, frozen=True):
     failed: str = ""
     """Empty, or the disk error that stops the daemon."""
     mono_ns: int = 0
+    segments: list[SegmentInfo] = []
+    """The newest ones, newest first; the first is the one that is written."""
 
 
 class SessionInfo(Struct, frozen=True):

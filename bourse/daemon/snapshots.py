@@ -11,6 +11,7 @@ By itself: after `snapshot_every_records`, every `snapshot_every_minutes`, at th
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,7 @@ ATTEMPTS = 5
 
 A book that outgrows that many is growing faster than memory is touched.
 """
+SEGMENTS_LISTED_MAX = 64
 LISTED_MAX = 20
 LOOK_SECONDS = 0.5
 """How often it is looked whether a snapshot is due."""
@@ -61,6 +63,9 @@ class Snapshots:
         self._failed_ns = 0
         self.listed: list[messages.SnapshotInfo] = []
         """The newest ones, newest first."""
+        self._prunings = 0
+        self._segments_known = (-1, -1)
+        self._segments: list[messages.SegmentInfo] = []
         if pipeline.config.durability is not Durability.MEMORY:
             self._list()
 
@@ -174,6 +179,7 @@ class Snapshots:
         except BourseError as error:
             self._log.error("what is superfluous was not all removed: %s", error)
             return
+        self._prunings += 1
         for path, why in pruned.unusable:
             self._log.error("%s is not usable: %s; restore it from a copy or remove it", path, why)
         if pruned.snapshots_removed or pruned.segments_gone:
@@ -217,6 +223,27 @@ class Snapshots:
         raise AdminError(
             ErrorCode.BUSY, "the book grew faster than memory could be lent; try again"
         )
+
+    def segments(self, current_index: int) -> list[messages.SegmentInfo]:
+        """Return the newest segments, newest first; listed anew when one was added or removed.
+
+        Args:
+            current_index: number of the segment that is written.
+        """
+        known = (current_index, self._prunings)
+        if known != self._segments_known:
+            self._segments_known = known
+            found = []
+            for path in reversed(storage.list_segments(self._data_dir)):
+                with contextlib.suppress(OSError):  # archived under our eyes
+                    size_bytes = path.stat().st_size
+                    index = storage.segment_index_of(path) or 0
+                    first_seq = storage.first_seq_of(path) or 0
+                    found.append(messages.SegmentInfo(index, first_seq, size_bytes))
+                if len(found) == SEGMENTS_LISTED_MAX:
+                    break
+            self._segments = found
+        return self._segments
 
     def _list(self) -> None:
         self.listed = [

@@ -219,6 +219,7 @@ class Views:
             state_digest=digest_text(fields[4]),
             failed=os.strerror(error) if error else "",
             mono_ns=mono_ns(),
+            segments=self._snapshots.segments(index) if index else [],
         )
 
     async def sessions(self) -> messages.Sessions:

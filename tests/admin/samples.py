@@ -8,6 +8,7 @@ from bourse.admin.messages import (
     Log,
     LogLine,
     Percentiles,
+    SegmentInfo,
     SessionInfo,
     Sessions,
     SnapshotInfo,
@@ -144,8 +145,8 @@ def wal(tick: int = 0) -> Wal:
         written_seq=18_216_045 + tick * 330,
         durable_seq=18_216_043 + tick * 330,
         released_seq=18_216_043 + tick * 330,
-        segment_path="/var/lib/bourse/default/wal/wal-00000001.log",
-        segment_index=1,
+        segment_path="/var/lib/bourse/default/wal/wal-00000009-00000000000017640511.log",
+        segment_index=9,
         segment_used_bytes=41_200_000 + tick * 36_000,
         segment_size_bytes=64 << 20,
         written_bytes=41_200_000 + tick * 36_000,
@@ -167,6 +168,11 @@ def wal(tick: int = 0) -> Wal:
         state_digest=DIGEST,
         failed="",
         mono_ns=1_000_000_000 + tick * 200_000_000,
+        segments=[
+            SegmentInfo(9, 17_640_511, 64 << 20),
+            SegmentInfo(8, 12_405_200, 64 << 20),
+            SegmentInfo(7, 7_180_034, 64 << 20),
+        ],
     )
 
 

@@ -206,6 +206,9 @@ def test_a_real_daemon_is_watched_snapshotted_replayed_killed_and_watched_again(
                 await until(pilot, lambda: app.store.wal and app.store.trades)
                 await until(pilot, lambda: app.store.log)
                 assert any("ready: " in entry.text for entry in app.store.log)
+                (segment,) = app.store.wal.segments
+                assert segment.first_wal_seq == 1
+                assert segment.size_bytes == app.store.wal.segment_size_bytes
                 app.paint()
                 await pilot.pause()
                 text = text_of(app)

@@ -6,7 +6,7 @@ import pytest
 from bourse.admin.messages import Depth, Frame, Level
 from bourse.tui.line import text_of, width_of
 from bourse.tui.state import ConsoleState, TableState
-from bourse.tui.widgets import ladder, level, timeline
+from bourse.tui.widgets import files, ladder, level, timeline
 from bourse.tui.widgets.table import Column, Table
 from tests.admin import samples
 
@@ -158,7 +158,40 @@ def test_a_preset_deeper_than_the_panel_is_shown_around_the_choice() -> None:
     assert len(rows) == 13
 
 
+# --- the log's files
+
+
+def test_segments_know_their_records_from_their_neighbours() -> None:
+    wal = samples.wal()
+
+    found = files.segments_of(wal)
+
+    assert [one.records for one in found] == [
+        wal.accepted_seq + 1 - 17_640_511,
+        17_640_511 - 12_405_200,
+        12_405_200 - 7_180_034,
+    ]
+    assert [one.used_bytes for one in found] == [wal.segment_used_bytes, None, None]
+
+
+def test_a_daemon_that_lists_no_segments_shows_the_one_that_it_writes() -> None:
+    wal = msgspec.structs.replace(samples.wal(), segments=[])
+
+    (only,) = files.segments_of(wal)
+
+    assert (only.info.index, only.records) == (wal.segment_index, None)
+
+
 # --- the timeline
+
+
+def test_segments_stand_where_they_begin() -> None:
+    cells = timeline.segments_cells(samples.wal(), 18_216_046, 60)
+
+    text = text_of(cells)
+    assert text.index("│7") == 7_180_034 * 59 // 18_216_046
+    assert text.index("│8") == 12_405_200 * 59 // 18_216_046
+    assert "│9" in text
 
 
 def test_marks_stand_where_they_belong_and_the_end_is_now() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bourse.admin.messages import Percentiles, SnapshotInfo, Wal
+from typing import NamedTuple
+
+from bourse.admin.messages import Percentiles, SegmentInfo, SnapshotInfo, Wal
 from bourse.tui import glyphs
 from bourse.tui.format import (
     NOTHING,
@@ -17,7 +19,7 @@ from bourse.tui.format import (
 )
 from bourse.tui.line import Cell, Row, exactly, join_while_fits, panel
 from bourse.tui.replay import CHECKPOINT_RECORDS, Verdict
-from bourse.tui.state import ConsoleState
+from bourse.tui.state import ConsoleState, TableState
 from bourse.tui.widgets.spark import spark_rows
 from bourse.tui.widgets.table import Column, Table, position
 from bourse.tui.widgets.wal import LABEL_CELLS, labelled
@@ -111,37 +113,82 @@ def syncs_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
     return panel(rows, width, height, "SYNCS", stale=state.stale)
 
 
+class Segment(NamedTuple):
+    """A segment with what follows from its neighbours."""
+
+    info: SegmentInfo
+    records: int | None
+    """None where a neighbour's beginning is not known."""
+    used_bytes: int | None
+    """Of the one that is written; the others are full."""
+
+
+SEGMENTS: Table[Segment] = Table(
+    key=lambda segment: segment.info.index,
+    columns=[
+        Column(
+            "",
+            1,
+            lambda segment: glyphs.LIVE if segment.used_bytes is not None else glyphs.DOT,
+            left=True,
+            tone=lambda segment: "ok" if segment.used_bytes is not None else "faint",
+        ),
+        Column("segment", 8, lambda segment: count(segment.info.index)),
+        Column("from", 13, lambda segment: count(segment.info.first_wal_seq), rank=1),
+        Column("records", 11, lambda segment: count(segment.records), rank=3),
+        Column("size", 10, lambda segment: size(segment.info.size_bytes), rank=2),
+        Column("used", 6, lambda segment: _used(segment), rank=1),
+    ],
+    grows="records",
+    empty="none yet",
+)
+
+
+def _used(segment: Segment) -> str:
+    if segment.used_bytes is None:
+        return "full"
+    whole = segment.info.size_bytes
+    return f"{segment.used_bytes * 100 // whole}%" if whole > 0 else NOTHING
+
+
+def segments_of(wal: Wal) -> list[Segment]:
+    """Return the segments, newest first, with the records in each."""
+    infos = wal.segments or [SegmentInfo(wal.segment_index, 0, wal.segment_size_bytes)]
+    after = wal.accepted_seq + 1
+    found = []
+    for info in infos:
+        is_written = info.index == wal.segment_index
+        knows = info.first_wal_seq > 0
+        records = max(0, after - info.first_wal_seq) if knows else None
+        found.append(Segment(info, records, wal.segment_used_bytes if is_written else None))
+        after = info.first_wal_seq
+    return found
+
+
 def segments_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
-    """Return the segments that the daemon tells of: the one that it writes."""
+    """Return the segments that there are, the one that is written first."""
     wal = state.store.wal
     inside = width - 2
-    rows: list[Row] = []
-    if wal is not None and wal.durability != "memory":
-        share = wal.segment_used_bytes / wal.segment_size_bytes if wal.segment_size_bytes else 0.0
-        bar_cells = max(0, min(24, inside - 41))
-        filled = glyphs.bar(share, bar_cells).rstrip() if bar_cells else ""
-        with_size = inside >= 40
-        head = f" {'':2}{'segment':>8} {'used':>10} {'of' if with_size else '':>10}"
-        rows = [
-            exactly(((head, "dim"),), inside),
-            exactly(
-                (
-                    (f" {glyphs.LIVE} ", "ok"),
-                    (f"{wal.segment_index:>8} ", "bright"),
-                    (f"{size(wal.segment_used_bytes):>10} ", "text"),
-                    (f"{size(wal.segment_size_bytes):>10} " if with_size else "", "text"),
-                    (f"{share * 100:>4.0f}% ", "warning" if share > 0.9 else "text"),
-                    (filled, "warning" if share > 0.9 else "accent"),
-                    (glyphs.TRACK * (bar_cells - len(filled)), "faint"),
-                ),
-                inside,
-            ),
-            exactly(((f"   {_end_of(clean(wal.segment_path), inside - 4)}", "dim"),), inside),
-        ]
-        if wal.torn_bytes:
-            words = f"   {size(wal.torn_bytes)} torn at its end, cut by the last start"
-            rows.append(exactly(((words, "warning"),), inside))
-    return panel(rows[: height - 2], width, height, "SEGMENTS", stale=state.stale)
+    if wal is None or wal.durability == "memory":
+        rows = [exactly(((_NO_LOG, "warning"),), inside)] if wal else []
+        return panel(rows, width, height, "SEGMENTS", stale=state.stale)
+    segments = segments_of(wal)
+    rows = SEGMENTS.rows(segments, TableState(), inside, height - 2)
+    if len(rows) + 1 < height - 2:
+        rows.append(
+            exactly(((f"   {_end_of(clean(wal.segment_path), inside - 4)}", "dim"),), inside)
+        )
+    if wal.torn_bytes and len(rows) < height - 2:
+        words = f"   {size(wal.torn_bytes)} torn at its end, cut by the last start"
+        rows.append(exactly(((words, "warning"),), inside))
+    return panel(
+        rows,
+        width,
+        height,
+        f"SEGMENTS {count(len(segments))}",
+        note=size(sum(max(0, one.info.size_bytes) for one in segments)),
+        stale=state.stale,
+    )
 
 
 def _end_of(path: str, cells: int) -> str:

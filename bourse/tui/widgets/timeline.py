@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bourse.admin.markers import Marker, MarkerKind
+from bourse.admin.messages import Wal
 from bourse.tui import glyphs
 from bourse.tui.format import clean, clock, count
 from bourse.tui.line import Cell, Row, exactly, join_while_fits, panel
@@ -94,18 +95,19 @@ def timeline_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
     )
 
 
-def segments_cells(state: ConsoleState, width: int) -> list[Cell]:
-    """Return the segments under the line.
-
-    The daemon tells of the segment that it writes; where an earlier one ends is not told.
-    """
-    wal = state.store.wal
-    if wal is None or wal.durability == "memory":
+def segments_cells(wal: Wal, last: int, width: int) -> list[Cell]:
+    """Return where each segment begins, under the line: a bar and its number where it fits."""
+    if wal.durability == "memory":
         return [(" no log is written", "warning")]
-    name = clean(wal.segment_path).rsplit("/", 1)[-1]
-    share = wal.segment_used_bytes * 100 // wal.segment_size_bytes if wal.segment_size_bytes else 0
-    text = f"segment {wal.segment_index}: {name}, {share}% used"
-    return [(text.rjust(width)[-width:], "dim")]
+    text = ""
+    for segment in reversed(wal.segments):
+        at = place(segment.first_wal_seq, 0, last, width)
+        if at < len(text):
+            continue
+        label = f"│{segment.index}"
+        if at + len(label) <= width:
+            text = text.ljust(at) + label + " "
+    return [(text[:width], "dim")]
 
 
 def axis_row(first: int, last: int, width: int) -> Row:
@@ -128,6 +130,7 @@ def track_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
     inside = width - 2
     if not last:
         return panel([], width, height, "LOG AS A LINE", stale=state.stale)
+    wal = state.store.wal
     markers = state.store.all_markers()
     chosen = MARKS_TABLE.chosen(markers, state.table("time"))
     pointer: list[Cell] = []
@@ -138,7 +141,7 @@ def track_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
         exactly(pointer, inside),
         exactly(line_cells(markers, 0, last, inside), inside),
         axis_row(0, last, inside),
-        exactly(segments_cells(state, inside), inside),
+        exactly(segments_cells(wal, last, inside) if wal else (), inside),
     ]
     if height - 2 < len(rows):
         rows = rows[1:] if not pointer else rows[: height - 2]
@@ -148,7 +151,7 @@ def track_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
         height,
         "LOG AS A LINE",
         note=legend(inside - 18),
-        bottom=f"now {count(last)}",
+        bottom=f"{count(len(wal.segments) if wal else 0)} segments · now {count(last)}",
         stale=state.stale,
     )
 
