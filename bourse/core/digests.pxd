@@ -15,9 +15,16 @@ cdef extern from * nogil:
     BOURSE_OPERAND uint64_t BOURSE_P4 = 0x85EBCA77C2B2AE63ull;
     BOURSE_OPERAND uint64_t BOURSE_P5 = 0x27D4EB2F165667C5ull;
     BOURSE_OPERAND uint64_t BOURSE_M1 = 0xBF58476D1CE4E5B9ull;
+    /* GCC puts the two halves of an __int128 product through memory. */
     static inline uint64_t bourse_fold(uint64_t a, uint64_t b) {
+    #if defined(__x86_64__)
+        uint64_t low, high;
+        __asm__("mulq %3" : "=a"(low), "=d"(high) : "0"(a), "rm"(b) : "cc");
+        return low ^ high;
+    #else
         unsigned __int128 product = (unsigned __int128)a * b;
         return (uint64_t)product ^ (uint64_t)(product >> 64);
+    #endif
     }
     """
     const uint64_t P1 "BOURSE_P1"

@@ -5,6 +5,31 @@ from libc.stdint cimport int64_t, uint32_t, uint64_t
 from bourse.core.records cimport Event, EventWindow
 from bourse.core.structures cimport Uint64Ptr
 
+cdef extern from * nogil:
+    """
+    #include <stdint.h>
+    #include <string.h>
+    /* Two neighbouring words of an event, written by one store. */
+    typedef uint64_t bourse_pair __attribute__((vector_size(16)));
+    static inline bourse_pair bourse_pair_of(uint64_t first, uint64_t second) {
+        return (bourse_pair){first, second};
+    }
+    static inline bourse_pair bourse_pair_sum(bourse_pair a, bourse_pair b) { return a + b; }
+    static inline bourse_pair bourse_pair_read(const void *from) {
+        bourse_pair value;
+        memcpy(&value, from, 16);
+        return value;
+    }
+    static inline void bourse_pair_write(void *to, bourse_pair value) { memcpy(to, &value, 16); }
+    """
+    ctypedef struct Pair "bourse_pair":
+        pass
+    Pair pair_of "bourse_pair_of"(uint64_t first, uint64_t second)
+    Pair pair_sum "bourse_pair_sum"(Pair a, Pair b)             # word by word
+    Pair pair_read "bourse_pair_read"(const void *from_)        # need not be aligned
+    void pair_write "bourse_pair_write"(void *to, Pair value)
+
+
 ctypedef Event *EventPtr
 ctypedef EventWindow *WindowPtr
 

@@ -28,7 +28,15 @@ from cython.cimports.bourse.core.books import (
     side_at,
 )
 from cython.cimports.bourse.core.digests import P1, P2, P3, P4, chain, link, order_term, place_word
-from cython.cimports.bourse.core.events import EventPtr, WindowPtr, put_event
+from cython.cimports.bourse.core.events import (
+    EventPtr,
+    Pair,
+    WindowPtr,
+    pair_of,
+    pair_read,
+    pair_write,
+    put_event,
+)
 from cython.cimports.bourse.core.indexes import ALL_ONES
 from cython.cimports.bourse.core.invariant import invariant
 from cython.cimports.bourse.core.levels import (
@@ -308,6 +316,9 @@ def begin_new_order(executor: Executor, command: CommandPtr, window: WindowPtr) 
     qty_lots: uint64_t = command.qty_lots
     instrument_id: uint64_t = command.instrument_id
     event_seq: uint64_t = books.state.event_seq + 1
+    ids: Pair
+    amount: Pair
+    tail: Pair
     window.next = next_event + 2
     executor.head_order_id = order_id
     books.state.next_order_id = order_id + 1
@@ -320,22 +331,22 @@ def begin_new_order(executor: Executor, command: CommandPtr, window: WindowPtr) 
         + price_ticks * P3
         + qty_lots * P4,
     )
+    ids = pair_of(client_order_id, order_id)
+    # price_ticks and qty_lots are neighbours in a command, too.
+    amount = pair_of(0, qty_lots)
+    if command.order_type != MARKET:
+        amount = pair_read(cython.address(command.price_ticks))
+    tail = pair_of(0, instrument_id)
     head[0] = HEAD | side | (cython.cast(uint64_t, NEW_ORDER) << 24) | owner
     head[1] = books.state.wal_seq
-    head[2] = client_order_id
-    head[3] = order_id
-    head[4] = price_ticks
-    head[5] = qty_lots
-    head[6] = 0
-    head[7] = instrument_id
+    pair_write(head + 2, ids)
+    pair_write(head + 4, amount)
+    pair_write(head + 6, tail)
     accepted[0] = ACCEPTED | side | owner
     accepted[1] = event_seq
-    accepted[2] = client_order_id
-    accepted[3] = order_id
-    accepted[4] = price_ticks
-    accepted[5] = qty_lots
-    accepted[6] = 0
-    accepted[7] = instrument_id
+    pair_write(accepted + 2, ids)
+    pair_write(accepted + 4, amount)
+    pair_write(accepted + 6, tail)
 
 
 @cython.cfunc

@@ -22,7 +22,15 @@ from cython.cimports.bourse.core.digests import (
     order_term,
     place_word,
 )
-from cython.cimports.bourse.core.events import EventPtr, WindowPtr
+from cython.cimports.bourse.core.events import (
+    EventPtr,
+    Pair,
+    WindowPtr,
+    pair_of,
+    pair_read,
+    pair_sum,
+    pair_write,
+)
 from cython.cimports.bourse.core.levels import crosses, drop_block, free_level, key_of, pop_best
 from cython.cimports.bourse.core.orders import forget_order, unlist_order
 from cython.cimports.bourse.core.pools import least
@@ -37,7 +45,6 @@ from cython.cimports.bourse.core.structures import (
 )
 from cython.cimports.bourse.core.words import DONE, FILLED, TRADE
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
-from cython.cimports.libc.string import memcpy
 
 
 @cython.cfunc
@@ -66,99 +73,81 @@ def sweep(books: BooksPtr, taker: TakerPtr, event: EventPtr, last: EventPtr) -> 
     orders: OrderPtr = cython.cast(OrderPtr, books.order_pool.base)
     words: Uint64Ptr = cython.cast(Uint64Ptr, event)
     last_words: Uint64Ptr = cython.cast(Uint64Ptr, last)
-    level_start: Uint64Ptr
-    level: LevelPtr
-    maker: OrderPtr
+    level_start: Uint64Ptr = words
+    level_slot: uint32_t = side.best_level
+    level: LevelPtr = level_at(books, level_slot)
+    slot: uint32_t = level.head
+    maker: OrderPtr = orders + slot
     session: SessionPtr
     level_count: uint32_t = block.count
     block_start: uint32_t = level_count
     levels_gone: uint32_t = 0
-    level_slot: uint32_t
-    slot: uint32_t
-    owner: uint64_t
     order_id: uint64_t
-    client_order_id: uint64_t
     leaves_lots: uint64_t
-    level_lots: uint64_t
-    key: int64_t
-    price_ticks: int64_t
-    priced: uint64_t
-    named: uint64_t
-    traded: uint64_t
-    # Pairs of words that are the same in many events, each written by one store.
-    price = cython.declare(uint64_t[2])
-    tail = cython.declare(uint64_t[2])
     open_lots: uint64_t = taker.open_lots
-    limit_key: int64_t = taker.limit_key
+    level_lots: uint64_t = open_lots
+    traded: uint64_t
+    named: uint64_t
+    key: int64_t = side.best_key
     flip: int64_t = 1 - cython.cast(int64_t, side.side)
+    price_ticks: uint64_t = cython.cast(uint64_t, key ^ flip)  # key_of()
     instrument_id: uint64_t = side.instrument_id
-    side_place: uint64_t = place_word(side.instrument_id, side.side, 0)
     trade_kind: uint64_t = TRADE | (cython.cast(uint64_t, side.side) << 16)
+    done_kind: uint64_t = trade_kind - TRADE + (DONE | (FILLED << 8))
+    # What the digests' words of all events at a price share.
+    priced: uint64_t = price_ticks * P3
+    side_place: uint64_t = place_word(side.instrument_id, side.side, 0)
     trade_word: uint64_t = (trade_kind | (instrument_id << 32)) * P1
-    done_word: uint64_t = (
-        (trade_kind - TRADE + (DONE | (FILLED << 8))) | (instrument_id << 32)
-    ) * P1
-    event_seq: uint64_t = books.state.event_seq
+    done_word: uint64_t = (done_kind | (instrument_id << 32)) * P1
     event_digest: uint64_t = books.state.event_digest
     state_digest: uint64_t = books.state.state_digest
-    tail[0] = 0
-    tail[1] = instrument_id
-    price[1] = 0
+    # Pairs of words of events: kind and number, how they go on to a DONE and to the next TRADE;
+    # client_order_id and order_id; price and 0; 0 and the instrument.
+    numbered: Pair = pair_of(trade_kind, books.state.event_seq + 1)
+    to_done: Pair = pair_of(done_kind - trade_kind, 1)
+    to_next: Pair = pair_of(0, 2)
+    heading: Pair
+    ids: Pair
+    price: Pair = pair_of(price_ticks, 0)
+    tail: Pair = pair_of(0, instrument_id)
 
-    while open_lots != 0 and words < last_words:
-        key = block.keys[level_count - 1]
-        if key < limit_key:
+    while True:
+        leaves_lots = maker.leaves_lots
+        if leaves_lots > open_lots:
             break
-        level_slot = block.levels[level_count - 1]
-        level = level_at(books, level_slot)
-        price_ticks = key ^ flip  # key_of()
-        price[0] = cython.cast(uint64_t, price_ticks)
-        priced = cython.cast(uint64_t, price_ticks) * P3
-        level_start = words
-        level_lots = open_lots
-        slot = level.head
-        while True:
-            maker = orders + slot
-            leaves_lots = maker.leaves_lots
-            if leaves_lots > open_lots:
-                break
-            # All of this maker: TRADE, then its DONE.
-            order_id = maker.order_id
-            client_order_id = maker.client_order_id
-            session = session_at(books, maker.session)
-            owner = session.owner
-            named = order_id * P2 + priced
-            traded = leaves_lots * P4
-            state_digest -= fold(
-                order_id * P1 + (maker.place >> 8) * P2 + traded + priced + side_place, M1
-            )
-            event_digest = link(event_digest, trade_word + named + traded)
-            event_digest = link(event_digest, done_word + named)
-            open_lots -= leaves_lots
-            words[0] = trade_kind | owner
-            words[1] = event_seq + 1
-            words[2] = client_order_id
-            words[3] = order_id
-            words[4] = cython.cast(uint64_t, price_ticks)
-            words[5] = leaves_lots
-            memcpy(words + 6, tail, 16)
-            event_seq += 2
-            words[8] = (trade_kind | owner) - TRADE + (DONE | (FILLED << 8))
-            words[9] = event_seq
-            words[10] = client_order_id
-            words[11] = order_id
-            memcpy(words + 12, price, 16)
-            memcpy(words + 14, tail, 16)
-            words += 16
-            unlist_order(books, slot, maker, session)
-            slot = maker.next
-            if slot == 0 or open_lots == 0 or words >= last_words:
-                break
+        # All of this maker: TRADE, then its DONE.
+        session = session_at(books, maker.session)
+        order_id = maker.order_id
+        traded = leaves_lots * P4
+        named = order_id * P2
+        state_digest -= fold(
+            order_id * P1 + (maker.place >> 8) * P2 + traded + priced + side_place, M1
+        )
+        named += priced
+        event_digest = link(event_digest, trade_word + named + traded)
+        event_digest = link(event_digest, done_word + named)
+        heading = pair_sum(numbered, pair_of(session.owner, 0))
+        ids = pair_read(cython.address(maker.client_order_id))
+        pair_write(words, heading)
+        pair_write(words + 2, ids)
+        pair_write(words + 4, price)
+        words[5] = leaves_lots
+        pair_write(words + 6, tail)
+        pair_write(words + 8, pair_sum(heading, to_done))
+        pair_write(words + 10, ids)
+        pair_write(words + 12, price)
+        pair_write(words + 14, tail)
+        words += 16
+        numbered = pair_sum(numbered, to_next)
+        unlist_order(books, slot, maker, session)
+        open_lots -= leaves_lots
+        slot = maker.next
         if slot == 0:
-            orders[level.tail].next = books.order_pool.free
+            # The level is used up.
+            maker.next = books.order_pool.free
             books.order_pool.free = level.head
             level.head = books.level_pool.free
-            books.level_pool.free = block.levels[level_count - 1]
+            books.level_pool.free = level_slot
             level_count -= 1
             if level_count == 0:
                 levels_gone += block_start
@@ -171,40 +160,50 @@ def sweep(books: BooksPtr, taker: TakerPtr, event: EventPtr, last: EventPtr) -> 
                 block = side.top
                 level_count = block.count
                 block_start = level_count
-            continue
+            level_slot = block.levels[level_count - 1]
+            level = level_at(books, level_slot)
+            slot = level.head
+            key = block.keys[level_count - 1]
+            level_start = words
+            level_lots = open_lots
+            if key < taker.limit_key:
+                break
+            price_ticks = cython.cast(uint64_t, key ^ flip)
+            price = pair_of(price_ticks, 0)
+            priced = price_ticks * P3
+        if open_lots == 0 or words >= last_words:
+            break
         maker = orders + slot
+
+    if level_count != 0:
         if slot != level.head:
+            maker = orders + slot
             orders[maker.prev].next = books.order_pool.free
             books.order_pool.free = level.head
             maker.prev = 0
             level.head = slot
             level.order_count -= cython.cast(uint32_t, (words - level_start) // 16)
-        if open_lots != 0 and words < last_words:
+        level.qty_lots -= level_lots - open_lots
+        if open_lots != 0 and words < last_words and key >= taker.limit_key:
             # A part of this maker, which keeps its place.
-            leaves_lots = maker.leaves_lots - open_lots
-            session = session_at(books, maker.session)
-            event_seq += 1
-            words[0] = trade_kind | session.owner
-            words[1] = event_seq
-            words[2] = maker.client_order_id
-            words[3] = maker.order_id
-            words[4] = cython.cast(uint64_t, price_ticks)
-            words[5] = open_lots
-            words[6] = leaves_lots
-            words[7] = instrument_id
+            maker = orders + slot
+            leaves_lots = maker.leaves_lots
+            pair_write(
+                words, pair_sum(numbered, pair_of(session_at(books, maker.session).owner, 0))
+            )
+            pair_write(words + 2, pair_read(cython.address(maker.client_order_id)))
+            pair_write(words + 4, pair_of(price_ticks, open_lots))
+            pair_write(words + 6, pair_of(leaves_lots - open_lots, instrument_id))
             words += 8
-            event_digest = link(
-                event_digest, trade_word + priced + maker.order_id * P2 + open_lots * P4
-            )
+            named = maker.order_id * P2 + priced
+            event_digest = link(event_digest, trade_word + named + open_lots * P4)
             side_place += priced
-            state_digest -= order_term(
-                maker.order_id, maker.place >> 8, maker.leaves_lots, side_place
-            )
+            state_digest -= order_term(maker.order_id, maker.place >> 8, leaves_lots, side_place)
+            leaves_lots -= open_lots
             state_digest += order_term(maker.order_id, maker.place >> 8, leaves_lots, side_place)
             maker.leaves_lots = leaves_lots
+            level.qty_lots -= open_lots
             open_lots = 0
-        level.qty_lots -= level_lots - open_lots
-        break
 
     levels_gone += block_start - level_count
     if levels_gone != 0:
@@ -213,16 +212,16 @@ def sweep(books: BooksPtr, taker: TakerPtr, event: EventPtr, last: EventPtr) -> 
         books.level_pool.live_count -= levels_gone
         side.best_level = 0
         if level_count != 0:
-            side.best_level = block.levels[level_count - 1]
-            side.best_key = block.keys[level_count - 1]
+            side.best_level = level_slot
+            side.best_key = key
     # Every maker that ended left two events; one that did not is the last and left one.
-    traded = event_seq - books.state.event_seq
+    traded = (words - cython.cast(Uint64Ptr, event)) // 8
     books.state.trade_count += (traded + 1) >> 1
     books.state.live_order_count -= traded >> 1
     books.state.bought_lots += taker.open_lots - open_lots
     books.state.sold_lots += taker.open_lots - open_lots
     taker.open_lots = open_lots
-    books.state.event_seq = event_seq
+    books.state.event_seq += traded
     books.state.event_digest = event_digest
     books.state.state_digest = state_digest
     return cython.cast(EventPtr, cython.cast(cython.p_void, words))
@@ -252,69 +251,66 @@ def trade_once(books: BooksPtr, taker: TakerPtr, side: SidePtr, event: EventPtr)
     session: SessionPtr
     words: Uint64Ptr = cython.cast(Uint64Ptr, event)
     open_lots: uint64_t = taker.open_lots
-    leaves_lots: uint64_t = maker.leaves_lots
+    left_lots: uint64_t = maker.leaves_lots - open_lots
+    instrument_id: uint64_t = side.instrument_id
+    kind: uint64_t = (cython.cast(uint64_t, side.side) << 16) | TRADE
+    price_ticks: uint64_t
     order_id: uint64_t
-    client_order_id: uint64_t
-    instrument_id: uint64_t
-    kind: uint64_t
-    price_ticks: int64_t
+    priced: uint64_t
     named: uint64_t
+    traded: uint64_t
     shared: uint64_t
     event_seq: uint64_t
     event_digest: uint64_t
-    state_digest: uint64_t
-    if leaves_lots < open_lots:
+    ids: Pair
+    if maker.leaves_lots < open_lots:
         return 0
     session = session_at(books, maker.session)
-    order_id = maker.order_id
-    client_order_id = maker.client_order_id
-    instrument_id = side.instrument_id
-    price_ticks = key_of(side.side, side.best_key)
-    kind = (cython.cast(uint64_t, side.side) << 16) | TRADE
-    named = order_id * P2 + cython.cast(uint64_t, price_ticks) * P3
-    shared = (
-        order_id * P1
-        + (maker.place >> 8) * P2
-        + place_word(side.instrument_id, side.side, price_ticks)
-    )
+    ids = pair_read(cython.address(maker.client_order_id))
+    price_ticks = cython.cast(uint64_t, key_of(side.side, side.best_key))
     event_seq = books.state.event_seq + 1
-    event_digest = link(
-        books.state.event_digest, (kind | (instrument_id << 32)) * P1 + named + open_lots * P4
-    )
-    state_digest = books.state.state_digest - fold(shared + leaves_lots * P4, M1)
-    leaves_lots -= open_lots
+    words[0] = kind | session.owner
+    words[1] = event_seq
+    pair_write(words + 2, ids)
+    words[4] = price_ticks
+    words[5] = open_lots
+    words[6] = left_lots
+    words[7] = instrument_id
     taker.open_lots = 0
     books.state.trade_count += 1
     books.state.bought_lots += open_lots
     books.state.sold_lots += open_lots
-    words[0] = kind | session.owner
-    words[1] = event_seq
-    words[2] = client_order_id
-    words[3] = order_id
-    words[4] = cython.cast(uint64_t, price_ticks)
-    words[5] = open_lots
-    words[6] = leaves_lots
-    words[7] = instrument_id
-    if leaves_lots != 0:
+    order_id = maker.order_id
+    priced = price_ticks * P3
+    traded = open_lots * P4
+    named = order_id * P2 + priced
+    shared = (
+        order_id * P1
+        + (maker.place >> 8) * P2
+        + priced
+        + place_word(side.instrument_id, side.side, 0)
+    )
+    event_digest = link(
+        books.state.event_digest, (kind | (instrument_id << 32)) * P1 + named + traded
+    )
+    if left_lots != 0:
         books.state.event_seq = event_seq
         books.state.event_digest = event_digest
-        books.state.state_digest = state_digest + fold(shared + leaves_lots * P4, M1)
-        maker.leaves_lots = leaves_lots
+        books.state.state_digest += fold(shared + left_lots * P4, M1)
+        books.state.state_digest -= fold(shared + maker.leaves_lots * P4, M1)
+        maker.leaves_lots = left_lots
         level.qty_lots -= open_lots
         return 1
     kind += DONE - TRADE + (FILLED << 8)
-    books.state.event_seq = event_seq + 1
-    books.state.event_digest = link(event_digest, (kind | (instrument_id << 32)) * P1 + named)
-    books.state.state_digest = state_digest
-    books.state.live_order_count -= 1
     words[8] = kind | session.owner
     words[9] = event_seq + 1
-    words[10] = client_order_id
-    words[11] = order_id
-    words[12] = cython.cast(uint64_t, price_ticks)
-    words[13] = 0
-    words[14] = 0
-    words[15] = instrument_id
+    pair_write(words + 10, ids)
+    pair_write(words + 12, pair_of(price_ticks, 0))
+    pair_write(words + 14, pair_of(0, instrument_id))
+    books.state.event_seq = event_seq + 1
+    books.state.live_order_count -= 1
+    books.state.state_digest -= fold(shared + traded, M1)
+    books.state.event_digest = link(event_digest, (kind | (instrument_id << 32)) * P1 + named)
     if maker.next == 0:
         pop_best(books, side)
         free_level(books, level_slot, level)
@@ -355,13 +351,13 @@ def sweep_edge(books: BooksPtr, taker: TakerPtr, window: WindowPtr) -> cython.bi
 @cython.nogil
 @cython.exceptval(check=False)
 def trade(books: BooksPtr, taker: TakerPtr, window: WindowPtr) -> cython.bint:
-    """Trade a taker with the other side as far as its price allows; false: the window is full."""
+    """Trade a taker whose price is met, as far as it allows; false: the window is full."""
     maker_side: SidePtr = side_at(books, taker.own_side ^ 1)
     event: EventPtr
     position: uint64_t
     run: uint64_t
     written: uint64_t
-    while taker.open_lots != 0 and crosses(maker_side, taker.limit_key):
+    while True:
         if window.next == window.limit:
             return False
         # Places in one piece.
@@ -370,10 +366,11 @@ def trade(books: BooksPtr, taker: TakerPtr, window: WindowPtr) -> cython.bint:
         if run == 1:
             if not sweep_edge(books, taker, window):
                 return False
-            continue
-        event = window.base + position
-        written = trade_once(books, taker, maker_side, event)
-        if written == 0:
-            written = sweep(books, taker, event, event + (run - 1)) - event
-        window.next += written
-    return True
+        else:
+            event = window.base + position
+            written = trade_once(books, taker, maker_side, event)
+            if written == 0:
+                written = sweep(books, taker, event, event + (run - 1)) - event
+            window.next += written
+        if taker.open_lots == 0 or not crosses(maker_side, taker.limit_key):
+            return True
