@@ -56,6 +56,8 @@ class CommandFlag(IntFlag):
     """CANCEL: the order is named by `order_id`; only the operator may."""
     CANCEL_ORDERS = 2
     """SESSION_END: the session's live orders are cancelled with it."""
+    SPACE_IS_LOW = 4
+    """NEW_ORDER: to be refused, because the log's disk was nearly full when it came."""
 
 
 class EventKind(IntEnum):
@@ -99,6 +101,7 @@ class Reason(IntEnum):
     BAD_COMMAND = 41
     DUPLICATE_INSTRUMENT = 42
     DUPLICATE_SESSION = 43
+    LOW_SPACE = 44
 
     @property
     def sentence(self) -> str:
@@ -132,6 +135,7 @@ _SENTENCES = {
     Reason.BAD_COMMAND: "The command has a field that no rule allows.",
     Reason.DUPLICATE_INSTRUMENT: "An instrument with this id exists already.",
     Reason.DUPLICATE_SESSION: "A session with this id was opened before.",
+    Reason.LOW_SPACE: "The exchange's disk is nearly full: new orders are refused, cancels work.",
 }
 
 

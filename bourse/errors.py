@@ -93,4 +93,15 @@ class CorruptError(JournalError):
         super().__init__(
             f"{path} is corrupt at byte {offset_bytes} (record {sequence}): {found}. "
             "Nothing was changed; restore the file from a copy"
+            + (
+                f". For what is before it: {_replay_command(path, sequence - 1)}"
+                if sequence
+                else ""
+            )
         )
+
+
+def _replay_command(path: Path, until: int) -> str:
+    """Return the command that shows the state before a damaged record."""
+    place = path.parent.parent if path.parent.name == "wal" else path
+    return f"bourse replay --wal {place} --until {until}"

@@ -215,6 +215,9 @@ class Status(Struct, frozen=True):
     event_digest: str
     best_bid_ticks: int | None = None
     best_ask_ticks: int | None = None
+    low_space: bool = False
+    """New orders are refused because the log's disk is nearly full."""
+    disk_free_bytes: int = 0
 
 
 class Level(Struct, frozen=True, array_like=True):
@@ -316,6 +319,8 @@ class Wal(Struct, frozen=True):
     snapshots: list[SnapshotInfo]
     """Newest first."""
     recovered_wal_seq: int = 0
+    spare: str = ""
+    """Empty, or why the next segment cannot be filled yet: the disk is full."""
     torn_bytes: int = 0
     """Bytes cut off the log's tail at the last start."""
     state_digest: str = ""

@@ -44,6 +44,7 @@ COMMANDS = {
     "watch": "bourse.cli.market:watch_app",
     "snapshot": "bourse.cli.journal:snapshot_app",
     "replay": "bourse.cli.journal:replay_app",
+    "recover": "bourse.cli.recover",
     "bench": "bourse.cli.bench",
     "doctor": "bourse.cli.doctor",
 }

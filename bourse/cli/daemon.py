@@ -283,12 +283,13 @@ def _status_rows(found: Status) -> list[tuple[str, str]]:
     uptime = max(0, time.time_ns() - found.started_ns)
     bid = "-" if found.best_bid_ticks is None else f"{found.best_bid_ticks:,}"
     ask = "-" if found.best_ask_ticks is None else f"{found.best_ask_ticks:,}"
-    return [
+    low = [("LOW SPACE", "new orders are refused until the disk has more; cancels work")]
+    return (low if found.low_space else []) + [
         ("instance", f"{found.instance} ({found.build}), pid {found.pid}"),
         ("running for", duration(uptime)),
         ("address", f"{found.listen}  ({found.symbol})"),
         ("admin", found.admin),
-        ("data", found.data_dir),
+        ("data", f"{found.data_dir}  ({found.disk_free_bytes:,} bytes free)"),
         ("policy, poll", f"{found.durability}, {found.poll}"),
         (
             "wal_seq",

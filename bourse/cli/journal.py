@@ -61,6 +61,16 @@ def replay(
             show_default=False,
         ),
     ],
+    until: Annotated[
+        int | None,
+        typer.Option(
+            "--until",
+            metavar="SEQ",
+            min=0,
+            help="The last record to execute. Default: the log's last.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: JsonOption = False,
     say_progress: Annotated[
         bool,
@@ -72,6 +82,7 @@ def replay(
     \b
     Examples:
       bourse replay --wal ~/.local/state/bourse/default
+      bourse replay --wal ./data --until 1000
       bourse replay --wal ./data/wal/wal-00000001-00000000000000000001.log --json
 
     \b
@@ -85,7 +96,7 @@ def replay(
 
     started = time.perf_counter()
     with _progress("replay", say_progress) as advance:
-        result = replay_log(wal, advance)
+        result = replay_log(wal, advance, until=until)
     seconds = time.perf_counter() - started
     records_per_s = round(result.records / seconds)
     state, events = digest_text(result.state_digest), digest_text(result.event_digest)

@@ -36,6 +36,7 @@ from cython.cimports.bourse.core.words import (
     INSTRUMENT_DEFINE,
     IOC,
     LIMIT,
+    LOW_SPACE,
     MARKET,
     NEW_ORDER,
     NO_LIQUIDITY,
@@ -53,6 +54,7 @@ from cython.cimports.bourse.core.words import (
     SESSION_ENDED,
     SESSION_OPEN,
     SNAPSHOT_MARK,
+    SPACE_IS_LOW,
     TRADE,
     UNKNOWN_INSTRUMENT,
     UNKNOWN_ORDER,
@@ -91,7 +93,12 @@ def check() -> None:
             ("SNAPSHOT_MARK", SNAPSHOT_MARK),
             ("DEPTH", FIRST_READ),
         ),
-        (domain.CommandFlag, ("BY_ORDER_ID", BY_ORDER_ID), ("CANCEL_ORDERS", CANCEL_ORDERS)),
+        (
+            domain.CommandFlag,
+            ("BY_ORDER_ID", BY_ORDER_ID),
+            ("CANCEL_ORDERS", CANCEL_ORDERS),
+            ("SPACE_IS_LOW", SPACE_IS_LOW),
+        ),
         (
             domain.EventKind,
             ("ACCEPTED", ACCEPTED),
@@ -121,6 +128,7 @@ def check() -> None:
             ("BAD_COMMAND", BAD_COMMAND),
             ("DUPLICATE_INSTRUMENT", DUPLICATE_INSTRUMENT),
             ("DUPLICATE_SESSION", DUPLICATE_SESSION),
+            ("LOW_SPACE", LOW_SPACE),
         ),
     )
     for enumeration, *members in words:

@@ -97,6 +97,7 @@ from cython.cimports.bourse.core.words import (
     INSTRUMENT_DEFINE,
     IOC,
     LIMIT,
+    LOW_SPACE,
     MARKET,
     NEW_ORDER,
     NO_LIQUIDITY,
@@ -114,6 +115,7 @@ from cython.cimports.bourse.core.words import (
     SESSION_ENDED,
     SESSION_OPEN,
     SNAPSHOT_MARK,
+    SPACE_IS_LOW,
     UNKNOWN_INSTRUMENT,
     UNKNOWN_ORDER,
     UNKNOWN_SESSION,
@@ -174,8 +176,14 @@ def judge_new_order(executor: Executor, command: CommandPtr) -> uint32_t:
     if book == 0:
         return UNKNOWN_INSTRUMENT
     # Unsigned, so that 0 is far above the range, too.
-    if side - BUY > SELL - BUY or order_type - LIMIT > FOK - LIMIT or command.flags != 0:
+    if (
+        side - BUY > SELL - BUY
+        or order_type - LIMIT > FOK - LIMIT
+        or ((command.flags | SPACE_IS_LOW) != SPACE_IS_LOW)
+    ):
         return BAD_COMMAND
+    if command.flags == SPACE_IS_LOW:
+        return LOW_SPACE
     if command.qty_lots == 0:
         return ZERO_QUANTITY
     executor.tag = client_tag(books, session_at(books, session), command.client_order_id)

@@ -21,6 +21,7 @@ cdef enum:
 
     BY_ORDER_ID = 1
     CANCEL_ORDERS = 2
+    SPACE_IS_LOW = 4
 
     ACCEPTED = 1
     TRADE = 2
@@ -49,3 +50,4 @@ cdef enum:
     BAD_COMMAND = 41
     DUPLICATE_INSTRUMENT = 42
     DUPLICATE_SESSION = 43
+    LOW_SPACE = 44

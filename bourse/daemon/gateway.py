@@ -73,6 +73,8 @@ _FRAME_LEAST = cython.declare(cython.ulonglong, CANCEL_BYTES)
 _BUSY = cython.declare(cython.int, PollMode.BUSY)
 _ADAPTIVE = cython.declare(cython.int, PollMode.ADAPTIVE)
 _INSTRUMENT = cython.declare(cython.uint, INSTRUMENT_ID)
+_NEW_ORDER = cython.declare(cython.int, CommandKind.NEW_ORDER)
+_SPACE_IS_LOW = cython.declare(cython.uchar, CommandFlag.SPACE_IS_LOW)
 
 
 @cython.final
@@ -115,6 +117,7 @@ class Gateway:
     armed: cython.bint  # a turn is coming
     sleeping: cython.bint  # the bell will wake us
     idle_since_ns: int64_t  # monotonic; 0 when the last turn did something
+    low_space = cython.declare(cython.bint, visibility="public")  # refuse new orders
     stopping = cython.declare(cython.bint, visibility="readonly")
     # Counters for people.
     command_count: uint64_t
@@ -199,6 +202,8 @@ class Gateway:
             raise ValueError(f"{len(command)} bytes, expected {COMMAND_SIZE}")
         memcpy(cython.address(record), cython.cast(cython.p_char, command), _COMMAND_SIZE)
         record.received_ns = self._now()
+        if self.low_space and record.kind == _NEW_ORDER:
+            record.flags = _SPACE_IS_LOW
         self._push(cython.address(record))
 
     def end_sessions(self) -> None:
@@ -407,6 +412,8 @@ class Gateway:
             command.session_id = session.session_id
             # Not the session's: what was stalled comes after what others sent meanwhile.
             command.received_ns = self.last_wall_ns
+            if self.low_space and command.kind == _NEW_ORDER:
+                command.flags = _SPACE_IS_LOW
             passing(FRAME_READ)
             used += taken
             next_position += 1

@@ -216,6 +216,7 @@ class Daemon:
         started_ns = wall_ns()
         listen = _address_text(listener)
         await pipeline.start()
+        gateway.low_space = pipeline.space.look()
         watch = asyncio.create_task(self._watch_log(pipeline))
         snapshots = Snapshots(pipeline, self._log)
         due = asyncio.create_task(snapshots.run())
@@ -278,6 +279,7 @@ class Daemon:
         """End the daemon when its log is taken away: a nameless file keeps nothing."""
         while self._config.durability is not Durability.MEMORY:
             await asyncio.sleep(WATCH_SECONDS)
+            self._gateway.low_space = pipeline.space.look()
             if not self._harm_of_segment(pipeline):
                 continue
             await asyncio.sleep(0.01)  # perhaps the segment was changed between two looks

@@ -24,6 +24,7 @@ from bourse.daemon.journal_thread import JournalThread
 from bourse.daemon.matching_thread import JOURNAL_SLOT_BYTES, MatchingThread
 from bourse.daemon.segment_thread import SegmentThread
 from bourse.daemon.shared import SharedMemory
+from bourse.daemon.space import SpaceWatch
 from bourse.domain import (
     INSTRUMENT_ID,
     OPERATOR_SESSION_ID,
@@ -53,6 +54,11 @@ class Pipeline:
         self.config = config
         self.store = store
         self.sync_ns = Histogram()
+        self.space = SpaceWatch(
+            config.data_dir,
+            config.low_space_bytes if config.durability is not Durability.MEMORY else 0,
+            log,
+        )
         self._log = log
         journaled = config.durability is not Durability.MEMORY
 

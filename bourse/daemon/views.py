@@ -147,6 +147,8 @@ class Views:
             event_digest=digest_text(fields[5]),
             best_bid_ticks=bids[0][0] if bids else None,
             best_ask_ticks=asks[0][0] if asks else None,
+            low_space=self._gateway.low_space,
+            disk_free_bytes=self._pipeline.space.free_bytes,
         )
 
     async def depth(self, levels: int) -> messages.Depth:
@@ -215,6 +217,7 @@ class Views:
             sync_window=messages.Percentiles(*self._pipeline.sync_ns.percentiles(True)),
             snapshots=self._snapshots.listed,
             recovered_wal_seq=store.recovered_wal_seq,
+            spare=os.strerror(spare) if (spare := self._pipeline.memory.spare_errno) else "",
             torn_bytes=store.torn_bytes,
             state_digest=digest_text(fields[4]),
             failed=os.strerror(error) if error else "",

@@ -217,8 +217,8 @@ def _new_directory(
 
 
 def _accept_command(data_dir: Path) -> str:
-    """Return the command that starts from a snapshot without its log."""
-    return f"bourse daemon start --data {data_dir} --accept-snapshot-only"
+    """Return the command that accepts a snapshot without its log."""
+    return f"bourse recover --data {data_dir} --accept-snapshot-only"
 
 
 def _from_snapshot_alone(

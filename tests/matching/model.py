@@ -291,8 +291,10 @@ class Model:
             return Reason.UNKNOWN_INSTRUMENT
         if order.side not in list(Side) or order.order_type not in list(OrderType):
             return Reason.BAD_COMMAND
-        if command.flags:
+        if command.flags not in (0, CommandFlag.SPACE_IS_LOW):
             return Reason.BAD_COMMAND
+        if command.flags:
+            return Reason.LOW_SPACE
         if order.qty == 0:
             return Reason.ZERO_QUANTITY
         if self.find(order.session_id, order.client_order_id):

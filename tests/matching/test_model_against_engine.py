@@ -124,7 +124,7 @@ class EngineAgainstModel(RuleBasedStateMachine):
         s=st.sampled_from([0, 1, 2, 3, 2**32 - 1]),
         side=st.integers(0, 3),
         t=st.sampled_from([0, 1, 2, 5, 6, 255]),
-        flags=st.sampled_from([0, 0, 1, 2, 255]),
+        flags=st.sampled_from([0, 0, 1, 2, 4, 255]),
         qty=QUANTITIES,
         w=WINDOWS,
     )

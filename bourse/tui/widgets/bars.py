@@ -33,6 +33,8 @@ def badge_cell(state: ConsoleState) -> Cell:
 def activity_cells(state: ConsoleState) -> list[Cell]:
     """Return the badges of what the operator asked for, while it runs."""
     cells: list[Cell] = []
+    if state.store.status is not None and state.store.status.low_space:
+        cells += [(" ", "text"), (f" {glyphs.WARNING} LOW SPACE ", "badge-error")]
     if state.refuses_changes:
         cells += [(" ", "text"), (" READ-ONLY ", "badge-quiet")]
     if state.frozen:

@@ -1,0 +1,125 @@
+"""Retention: nothing goes before as many snapshots as are kept were read back whole."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from bourse.domain import WalRetention
+from bourse.errors import JournalError
+from bourse.journal import storage
+from bourse.journal.recovery import recover
+from bourse.journal.replay import replay
+from bourse.journal.retention import Retention
+from tests.journal.logs import random_commands
+from tests.journal.stores import Store, summary, tree
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Five segments, a snapshot at the end of each but the last, which is written."""
+    made = Store(tmp_path, 16384)
+    stream = random_commands(61, 250)
+    for index in range(5):
+        if index:
+            made.rotate()
+        made.run(stream[index * 50 : index * 50 + 50])
+        if index < 4:
+            made.snapshot()
+    made.close()
+    return made
+
+
+def pruner(store, kept, policy):
+    return Retention(store.data_dir, store.recovered.store_id, kept, policy)
+
+
+@pytest.mark.parametrize("policy", list(WalRetention))
+@pytest.mark.parametrize("kept", [1, 2, 4])
+def test_what_the_kept_snapshots_cover_goes_by_policy(store, policy, kept):
+    before = tree(store.data_dir)
+    segments = storage.list_segments(store.data_dir)
+    snapshots = storage.list_snapshots(store.data_dir)
+
+    pruned = pruner(store, kept, policy).prune(5)
+
+    assert storage.list_snapshots(store.data_dir) == snapshots[:kept]
+    assert pruned.snapshots_removed == snapshots[kept:]
+    # Snapshot n (from 1) covers segments 1 to n; the oldest kept one is number 5 - kept.
+    gone = 5 - kept if policy is not WalRetention.KEEP else 0
+    assert pruned.segments_gone == segments[:gone]
+    assert storage.list_segments(store.data_dir) == segments[gone:]
+    archive = store.data_dir / "archive"
+    archived = sorted(path.name for path in archive.iterdir()) if archive.exists() else []
+    if policy is WalRetention.ARCHIVE:
+        assert archived == [path.name for path in segments[:gone]]
+        for path in segments[:gone]:
+            assert (archive / path.name).read_bytes() == before[f"wal/{path.name}"]
+    else:
+        assert archived == []
+    assert summary(recover(store.data_dir).engine) == summary(store.engine)
+    assert summary(replay(store.data_dir).engine) == summary(store.engine)
+
+
+def test_a_damaged_snapshot_counts_for_nothing(store):
+    snapshots = storage.list_snapshots(store.data_dir)
+    data = bytearray(snapshots[0].read_bytes())
+    data[len(data) // 2] ^= 1
+    snapshots[0].write_bytes(data)
+
+    pruned = pruner(store, 2, WalRetention.DELETE).prune(5)
+
+    assert [path for path, _ in pruned.unusable] == [snapshots[0]]
+    # The two kept ones are those that are whole; the damaged one is left for a person.
+    assert storage.list_snapshots(store.data_dir) == snapshots[:3]
+    assert len(pruned.segments_gone) == 2
+    recovered = recover(store.data_dir)
+    assert recovered.snapshot_path == snapshots[1]
+    assert summary(recovered.engine) == summary(store.engine)
+
+
+def test_too_few_whole_snapshots_keep_everything(store):
+    before = tree(store.data_dir)
+
+    pruned = pruner(store, 5, WalRetention.DELETE).prune(5)
+
+    assert (pruned.snapshots_removed, pruned.segments_gone) == ([], [])
+    assert tree(store.data_dir) == before
+
+
+def test_the_segment_that_is_written_and_later_ones_stay(store):
+    segments = storage.list_segments(store.data_dir)
+
+    pruned = pruner(store, 1, WalRetention.DELETE).prune(3)
+
+    assert pruned.segments_gone == segments[:2]
+
+
+def test_any_failing_call_leaves_a_log_without_a_gap(store, monkeypatch, tmp_path):
+    """D2, S1: unlink, rename and sync fail in turn; the next call finishes the work."""
+    for limit in range(60):
+        left = [limit]
+        with monkeypatch.context() as patch:
+
+            def failing(real, left=left):
+                def call(*args, **options):
+                    left[0] -= 1
+                    if left[0] == -1:
+                        raise OSError(5, "Input/output error")
+                    return real(*args, **options)
+
+                return call
+
+            for name in ("unlink", "rename", "fsync"):
+                patch.setattr(os, name, failing(getattr(os, name)))
+            try:
+                pruner(store, 1, WalRetention.ARCHIVE).prune(5)
+                finished = True
+            except JournalError:
+                finished = False
+        assert summary(recover(store.data_dir, dry_run=True).engine) == summary(store.engine)
+        if finished:
+            break
+    assert len(storage.list_segments(store.data_dir)) == 1
+    assert len(list((tmp_path / "archive").iterdir())) == 4
