@@ -64,7 +64,10 @@ from bourse.journal.format import BATCH_HEADER_SIZE, CHECKPOINT_RECORD_SIZE
 IDLE_MARK_NS = 250_000_000
 """Idle for this long, the log gets its mark."""
 EXTEND_BYTES = 8 << 20
-"""Zeros written ahead when the preallocated part is used up: a sync then writes no file size."""
+"""Zeros written ahead when the preallocated part is used up: a sync then writes no file size.
+
+A smaller segment is extended by its own size.
+"""
 LEAD_BYTES_MAX = 16 << 20
 """The next segment is planned an eighth of a segment ahead, at most this.
 
@@ -486,7 +489,7 @@ class JournalThread:
     @cython.exceptval(check=False)
     def _extend(self, end_bytes: uint64_t) -> cython.bint:
         """Write zeros ahead, so that the file covers `end_bytes` and the next few megabytes."""
-        target: uint64_t = end_bytes + _EXTEND_BYTES
+        target: uint64_t = end_bytes + min(_EXTEND_BYTES, self.planned_bytes)
         chunk: uint64_t
         while self.file_bytes < target:
             chunk = target - self.file_bytes

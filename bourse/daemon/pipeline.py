@@ -99,12 +99,12 @@ class Pipeline:
                 store.segment_first_seq,
             )
             store.segment_fd = -1  # the journal thread's from here on
-            segments = SegmentThread(
+            self._segments = SegmentThread(
                 self.memory, store.segment_path.parent, config.wal_segment_bytes
             )
             self._threads += [
                 threading.Thread(target=self._journal.run, name="journal", daemon=True),
-                threading.Thread(target=segments.run, name="segments", daemon=True),
+                threading.Thread(target=self._segments.run, name="segments", daemon=True),
             ]
 
         # 4. Sockets to command ring, event ring to sockets.

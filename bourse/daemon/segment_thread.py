@@ -116,27 +116,43 @@ class SegmentThread:
         """Serve until the journal is done or the disk fails; never holds the GIL meanwhile."""
         directory: cython.p_char = self.directory
         with cython.nogil:
-            self._run(directory)
+            while self._go_on(directory):
+                self._wait()
+
+    def step(self) -> bool:
+        """Do what run() would do now, and return where it would wait.
+
+        For a caller that decides itself in which order the threads take turns (tests/simulation).
+
+        Returns:
+            False when run() would have returned.
+        """
+        directory: cython.p_char = self.directory
+        going: cython.bint
+        with cython.nogil:
+            going = self._go_on(directory)
+        return going
 
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
-    def _run(self, directory: cython.p_char) -> cython.void:
+    def _go_on(self, directory: cython.p_char) -> cython.bint:
+        """Fill or name what is due; False at the end, or when the disk failed."""
         shared: cython.pointer[Shared] = self.memory.shared
         planned_seq: uint64_t
-        while not self._is_over():
-            if self.filled_index <= load_acquire(cython.address(shared.segment_index)) and (
-                mono_ns() >= self.retry_ns
-            ):
-                if not self._fill(directory, shared.segment_index + 1):
-                    return
-            planned_seq = load_acquire(cython.address(shared.next_first_seq))
-            if planned_seq > self.named_seq:
-                if not self._name(directory, planned_seq):
-                    return
-            self._wait()
-        if not load_acquire(cython.address(shared.failed_errno)):
-            self._remove_unbegun()
+        if self._is_over():
+            if not load_acquire(cython.address(shared.failed_errno)):
+                self._remove_unbegun()
+            return False
+        if self.filled_index <= load_acquire(cython.address(shared.segment_index)) and (
+            mono_ns() >= self.retry_ns
+        ):
+            if not self._fill(directory, shared.segment_index + 1):
+                return False
+        planned_seq = load_acquire(cython.address(shared.next_first_seq))
+        if planned_seq > self.named_seq:
+            return self._name(directory, planned_seq)
+        return True
 
     @cython.cfunc
     @cython.nogil

@@ -18,11 +18,19 @@ from tests.simulation.truth import require
 HEADER_BYTES = 4096
 
 
+def is_begun(data: bytes) -> bool:
+    """Say whether a segment has its header."""
+    return crc32c(data[: HEADER_BYTES - 4]) == int.from_bytes(
+        data[HEADER_BYTES - 4 : HEADER_BYTES], "little"
+    )
+
+
 def mark_of(data: bytes) -> int:
     """Return the offset up to which the segment's own headers prove it durable."""
     store_id, index = struct.unpack_from("<16sQ", data, 16)
     seed = crc32c(store_id + index.to_bytes(8, "little"))
-    mark = HEADER_BYTES
+    # The first segment of all had its header before it had its name.
+    mark = HEADER_BYTES if index == 1 else 0
     at = data.find(b"BTCH", HEADER_BYTES)
     while at >= 0:
         header = data[at : at + 64]
@@ -35,20 +43,31 @@ def mark_of(data: bytes) -> int:
 
 
 def try_one(root: Path, rng: random.Random) -> str:
-    """Flip a byte of the log's last segment, look, and put it back; returns what was tried."""
-    segments = storage.list_segments(root)
-    if not segments:
+    """Flip a byte of a segment that recovery reads, look, and put it back; returns what was seen.
+
+    The segments before the one that holds the first record after the newest snapshot are not read.
+    """
+    snapshots = storage.list_snapshots(root)
+    start_seq = (storage.snapshot_seq_of(snapshots[0]) or 0) + 1 if snapshots else 1
+    begun = [path for path in storage.list_segments(root) if is_begun(path.read_bytes())]
+    if not begun:
         return ""
-    path = segments[-1]
+    read = [
+        path
+        for path, after in zip(begun, [*begun[1:], None], strict=True)
+        if after is None or (storage.first_seq_of(after) or 1) > start_seq
+    ]
+    path = rng.choice(read) if rng.random() < 0.3 else read[-1]
     data = path.read_bytes()
-    end = len(data.rstrip(b"\0"))
-    if end <= HEADER_BYTES:
-        return ""
-    mark = mark_of(data)
+    end = max(HEADER_BYTES, len(data.rstrip(b"\0")))
+    mark = mark_of(data) if path == read[-1] else len(data)
     area = rng.choice(((0, HEADER_BYTES), (HEADER_BYTES, mark), (mark, end), (end, len(data))))
-    if area[0] >= area[1]:
+    if area[0] >= area[1] or (path != read[-1] and end < len(data) and area[0] == end):
         return ""
     at = rng.randrange(*area)
+    if at >= mark and at < HEADER_BYTES:
+        # Written with a first batch that nothing proves durable: the segment is not begun then.
+        return ""
     damaged = bytearray(data)
     damaged[at] ^= rng.randrange(1, 256)
     path.write_bytes(damaged)
@@ -59,7 +78,8 @@ def try_one(root: Path, rng: random.Random) -> str:
     expected = "torn" if at >= mark else "corrupt"
     require(
         verdict == expected,
-        f"a flip at byte {at} (mark {mark}, end {end}) is taken for {verdict}, it is {expected}",
+        f"a flip at byte {at} of {path.name} (mark {mark}, end {end}) is taken for {verdict}, "
+        f"it is {expected}",
     )
     return f"flips taken for {verdict}"
 

@@ -210,6 +210,8 @@ class Disk:
     on_sync: Callable[[str], None] = lambda name: None
     on_write: Callable[[str, bytes, bool], None] = lambda name, data, is_done: None
     """Called before a write, and once all of it was taken."""
+    on_wait: Callable[[], None] = lambda: None
+    """Called when a thread would sleep."""
     is_lying: bool = False
     """Syncs do nothing and say that they have done it (a planted mistake)."""
     faults_hit: int = 0
@@ -223,6 +225,9 @@ class Disk:
         """Decide about one system call: 0 or bytes taken, or minus an errno."""
         if self._raw:
             return b if kind == system.WRITE else 0
+        if kind == system.WAIT:
+            self.on_wait()
+            return 0
         if kind == system.CLOSE:
             self._fds.pop(fd, None)
             self._open.pop(fd, None)
@@ -360,6 +365,7 @@ class Disk:
             target = self._name(str(second))
             node = self.files.pop(name)
             self.files[target] = node
+            self._fds = {fd: target if at == name else at for fd, at in self._fds.items()}
             self.changes.append(Change(parent(target), [name], {target: node}))
         elif kind == system.UNLINK:
             self.files.pop(name, None)

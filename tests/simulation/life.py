@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
+
 from bourse.config import DaemonConfig
 from bourse.daemon.pipeline import Pipeline
 from bourse.daemon.snapshots import Snapshots
@@ -45,7 +47,8 @@ MS = 1_000_000
 START_WALL_NS = 1_767_225_600_000_000_000
 ADVANCE_NS_MAX = 2 * MS
 """Between two looks of the journal thread at its clock; it could oversleep as long."""
-PREALLOCATE_BYTES = 128 << 10
+SEGMENT_BYTES = (6 << 10, 8 << 10, 12 << 10, 32 << 10, 128 << 10)
+"""Small, so that a run has many; the daemon takes none below 64 KiB for want of sense, not code."""
 
 
 class Clock:
@@ -165,6 +168,7 @@ class Life:
         self.disk.on_write = self._on_write
         self.disk.on_sync = self._on_sync
         self.disk.during = self._during
+        self.disk.on_wait = self._on_wait
         self.truth = Truth(with_model=rng.random() < 0.05)
         self.policy = rng.choices(
             (Durability.FSYNC, Durability.ASYNC, Durability.MEMORY), (62, 33, 5)
@@ -179,8 +183,11 @@ class Life:
             command_ring_count=rng.choice((64, 256)),
             event_ring_count=4096,
             journal_ring_count=rng.choice((64, 64, 256)),
-            wal_segment_bytes=PREALLOCATE_BYTES,
+            wal_segment_bytes=64 << 10,
         )
+        # Past the check of the range.
+        segment_bytes = rng.choice(SEGMENT_BYTES)
+        msgspec.structs.force_setattr(self.config, "wal_segment_bytes", segment_bytes)
         self.is_slow = rng.random() < 0.2
         self.captured: dict[int, bytes] = {}
         """Commands of the log's writes, by wal_seq, whether or not they survive."""
@@ -204,9 +211,10 @@ class Life:
         """When the write or sync began that the journal is in, or that has failed; 0 outside."""
         self._inside: set[str] = set()
         self._depth = 0
+        self._waits = 0
         self.is_ready = False
         self.is_stopping = False
-        self.matcher_going = self.journal_going = False
+        self.matcher_going = self.journal_going = self.segments_going = False
         self.may_be_torn = False
         self.may_lose = False
         """What was not synced may be gone: the power was lost, or the disk has failed."""
@@ -292,6 +300,8 @@ class Life:
         if self.store is not None:
             self.store.close()
         if self.pipeline is not None:
+            # It closes its descriptor as it goes: now, not on a descriptor of the next process.
+            self.pipeline._segments = None
             with contextlib.suppress(OSError):
                 os.close(self.pipeline._eventfd)
         self.store = self.pipeline = None
@@ -479,7 +489,7 @@ class Life:
         self.matcher_going = True
         if self.policy is not Durability.MEMORY:
             self.pipeline._journal.begin()
-            self.journal_going = True
+            self.journal_going = self.segments_going = True
         self.loop.create_task(self._open())
 
     async def _open(self) -> None:
@@ -503,8 +513,10 @@ class Life:
             self._matcher_step()
         elif roll < 0.88:
             self._journal_step()
-        elif roll < 0.91:
+        elif roll < 0.90:
             self._job_step()
+        elif roll < 0.915:
+            self._segment_step()
         elif roll < 0.925:
             self._snapshot()
         elif roll < 0.93:
@@ -562,12 +574,35 @@ class Life:
     def _match(self) -> None:
         self.matcher_going = self.pipeline._matching.step(self.rng.choice((1, 3, 64)))
 
+    def _segment_step(self) -> None:
+        if self.segments_going:
+            self._once("segments", self._prepare)
+
+    def _prepare(self) -> None:
+        self.segments_going = self.pipeline._segments.step()
+
+    def _on_wait(self) -> None:
+        """The journal waits for the next segment's name; nobody else may be asked to wait."""
+        self.counts["waits for a segment"] += 1
+        self._waits += 1
+        if self._waits > 1000:
+            raise Failure(f"{sorted(self._inside)} wait for ever")
+        self.clock.advance(50_000)
+        self._segment_step()
+
     def _journal_step(self) -> None:
-        if self.journal_going:
-            self._once("journal", self._commit)
+        writer = self.store.writer if self.store is not None else None
+        if not self.journal_going or writer is None:
+            return
+        # Inside a step of the segment thread it would wait for the end of that, which is ours.
+        if "segments" in self._inside and writer.next_wal_seq == writer.rotation_seq:
+            return
+        self._once("journal", self._commit)
 
     def _commit(self) -> None:
+        index = self.pipeline.memory.segment[0]
         self.journal_going = self.pipeline._journal.step()
+        self.counts["rotations"] += self.pipeline.memory.segment[0] - index
         if self.journal_going and not self.disk.is_down:
             self.journal_since_ns = 0
 
@@ -615,8 +650,10 @@ class Life:
                 self._once("loop", self._client_step)
         elif roll < 0.7:
             self._loop_step()
-        elif roll < 0.9:
+        elif roll < 0.87:
             self._matcher_step()
+        elif roll < 0.93:
+            self._segment_step()
         else:
             self._journal_step()
 
@@ -632,11 +669,14 @@ class Life:
             self._job_step()
             self._matcher_step()
             self._journal_step()
+            self._segment_step()
             self.clock.advance(100_000)
             self._check_health()
             if self.disk.is_down or self.failed_errno:
                 return
-            if done.done() and not self.matcher_going and not self.journal_going:
+            if done.done() and not (
+                self.matcher_going or self.journal_going or self.segments_going
+            ):
                 break
         else:
             raise Failure("the daemon does not stop")
@@ -645,7 +685,9 @@ class Life:
         self.trace("stopped")
         if self.policy is Durability.MEMORY or not self.looks_inside:
             return
-        name = str(self.store.segment_path.relative_to(self.root)) if self.store else ""
+        index, first_seq, _ = self.pipeline.memory.segment
+        path = self.pipeline.store.path_of(index, first_seq)
+        name = str(path.relative_to(self.root))
         require(self.disk.is_synced(name), f"{name} is not durable after a stop")
 
     async def _wind_down(self) -> None:

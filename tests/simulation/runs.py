@@ -116,6 +116,8 @@ def run(options: argparse.Namespace, base: Path, hold: System) -> int:
         "torn tails",
         "acknowledged",
         "snapshots",
+        "rotations",
+        "waits for a segment",
         "async losses",
         "flips taken for corrupt",
         "flips taken for torn",

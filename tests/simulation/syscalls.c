@@ -11,10 +11,12 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -22,7 +24,7 @@
 
 enum {
     SIM_OPEN = 1, SIM_OPENED, SIM_WRITE, SIM_TRUNCATE, SIM_FSYNC, SIM_FDATASYNC, SIM_RENAME, SIM_UNLINK, SIM_MKDIR,
-    SIM_DROP_CACHE, SIM_CLOSE, SIM_UNKNOWN
+    SIM_DROP_CACHE, SIM_CLOSE, SIM_UNKNOWN, SIM_WAIT
 };
 
 typedef int64_t (*sim_callback)(int32_t kind, int32_t fd, int64_t a, int64_t b, const char *path, const void *data);
@@ -182,6 +184,23 @@ int mkdir(const char *path, mode_t mode) {
     if (is_ours(path) && refused(ask(SIM_MKDIR, -1, 0, 0, path, NULL)))
         return -1;
     return real(path, mode);
+}
+
+/* A thread that sleeps until another has something for it: the others go on, and it looks again. */
+long syscall(long number, ...) {
+    CACHED(syscall);
+    long a[6];
+    va_list rest;
+    va_start(rest, number);
+    for (int i = 0; i < 6; i++)
+        a[i] = va_arg(rest, long);
+    va_end(rest);
+    if (number == SYS_futex && ask && clock_is_set && (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT) {
+        ask(SIM_WAIT, -1, 0, 0, NULL, NULL);
+        errno = ETIMEDOUT;
+        return -1;
+    }
+    return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
 /* Not simulated: whoever begins to use one of these on the log must teach it to the simulation first. */

@@ -20,7 +20,7 @@ SOURCE = Path(__file__).with_name("syscalls.c")
 VARIABLE = "BOURSE_SIMULATION"
 
 OPEN, OPENED, WRITE, TRUNCATE, FSYNC, FDATASYNC = 1, 2, 3, 4, 5, 6
-RENAME, UNLINK, MKDIR, DROP_CACHE, CLOSE, UNKNOWN = 7, 8, 9, 10, 11, 12
+RENAME, UNLINK, MKDIR, DROP_CACHE, CLOSE, UNKNOWN, WAIT = 7, 8, 9, 10, 11, 12, 13
 
 Answer = Callable[[int, int, int, int, str, str | int], int]
 """kind, descriptor, two numbers, a path, and a second path or an address: the call's result."""

@@ -16,6 +16,7 @@ from bourse.protocol.messages import Cancel, NewOrder
 from tests.integration.harness import frames_owed, packed, request_key
 from tests.matching.model import Model
 
+SEGMENT_HEADER_BYTES = 4096
 BATCH_HEADER = struct.Struct("<4sIQQIIQQI12x")
 RECORD_HEADER = struct.Struct("<IIQHHI")
 
@@ -45,6 +46,9 @@ class Peer:
 def batch_commands(data: bytes) -> list[tuple[int, bytes]]:
     """Return the whole records of a batch, as (wal_seq, command): the reader's slow twin."""
     found: list[tuple[int, bytes]] = []
+    if data.startswith(b"BOURSWAL"):
+        # The first batch of a segment comes with the header.
+        data = data[SEGMENT_HEADER_BYTES:]
     if len(data) < BATCH_HEADER.size or data[:4] != b"BTCH":
         return found
     count = BATCH_HEADER.unpack_from(data)[4]
