@@ -443,6 +443,10 @@ class JournalThread:
                 or load_acquire(cython.address(shared.spare_index)) != self.writer.segment_index + 1
             ):
                 return True
+            # Two segments without a header would not be understood: the name of the next one may
+            # be durable at any time from here on.
+            if self.writer.durable_bytes == 0 and not self._sync():
+                return False
             if self.writer.offset_bytes < self.planned_bytes:
                 left_bytes = self.planned_bytes - self.writer.offset_bytes
             self.writer.plan_rotation(

@@ -208,7 +208,7 @@ class Disk:
     """The write that the crash came in was taken in part."""
     violations: list[str] = field(default_factory=list)
     on_sync: Callable[[str], None] = lambda name: None
-    on_write: Callable[[str, bytes, bool], None] = lambda name, data, is_done: None
+    on_write: Callable[[str, int, bytes, bool], None] = lambda name, offset, data, is_done: None
     """Called before a write, and once all of it was taken."""
     on_wait: Callable[[], None] = lambda: None
     """Called when a thread would sleep."""
@@ -263,7 +263,7 @@ class Disk:
         if kind == system.WRITE:
             data = ctypes.string_at(second, b)
             self._check_after_failure(name, word)
-            self.on_write(name, data, False)
+            self.on_write(name, a, data, False)
         elif kind in (system.FSYNC, system.FDATASYNC):
             self._check_after_failure(name, word)
         moment = ""
@@ -343,7 +343,7 @@ class Disk:
             # The kernel shows the part that was taken.
             return taken if taken else -errno.EIO
         self._apply_write(fd, name, offset, data)
-        self.on_write(name, data, True)
+        self.on_write(name, offset, data, True)
         if moment == "after":
             self.is_down = True
         return len(data)

@@ -196,6 +196,8 @@ class Life:
         self._bugs = Bugs()
         self._log.addHandler(self._bugs)
         self._written: dict[str, int] = {}
+        self._going = ("", 0, 0)
+        """The last write of a batch: its file, its end, its last record."""
         self.written_seq = self.synced_seq = 0
         self._reset()
 
@@ -208,7 +210,10 @@ class Life:
         self.loop: Any = None
         self.failed_errno = 0
         self.journal_since_ns = 0
-        """When the write or sync began that the journal is in, or that has failed; 0 outside."""
+        """When the journal's step came to the disk that it is in, or that failed; 0 outside.
+
+        What the disk takes for a write and its sync is added to what `async` may lose.
+        """
         self._inside: set[str] = set()
         self._depth = 0
         self._waits = 0
@@ -243,14 +248,17 @@ class Life:
             f"record {released} was acknowledged, and {self.policy.label} has reached {reached}",
         )
 
-    def _on_write(self, name: str, data: bytes, is_done: bool) -> None:
+    def _on_write(self, name: str, offset: int, data: bytes, is_done: bool) -> None:
         """Note what is going to the log: a part of a write may be all that a record needs."""
-        if name.startswith(storage.WAL_DIRECTORY) and name.endswith(".log"):
+        if not (name.startswith(storage.WAL_DIRECTORY) and name.endswith(".log")):
+            return
+        if not is_done:
             for wal_seq, command in batch_commands(data):
-                if is_done:
-                    self._written[name] = self.written_seq = wal_seq
-                else:
-                    self.captured[wal_seq] = command
+                self.captured[wal_seq] = command
+                self._going = (name, offset + len(data), wal_seq)
+        elif self._going[:2] == (name, offset + len(data)):
+            # The whole batch, in one piece or with the rest of one.
+            self._written[name] = self.written_seq = self._going[2]
 
     def _on_sync(self, name: str) -> None:
         if name in self._written:
@@ -625,7 +633,7 @@ class Life:
         self._depth += 1
         is_journal = "journal" in self._inside and self._depth == 1
         if is_journal:
-            self.journal_since_ns = self.clock.now_ns
+            self.journal_since_ns = self.journal_since_ns or self.clock.now_ns
         try:
             self.clock.advance(rng.randrange(1000, 200_000))
             if not is_journal:

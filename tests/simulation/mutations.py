@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -25,7 +26,8 @@ def _acknowledge_before_sync(life: Life) -> list[Any]:
     def gateway(*arguments: Any) -> Gateway:
         given = list(arguments)
         if given[6].durability is Durability.FSYNC:
-            given[6] = msgspec.structs.replace(given[6], durability=Durability.ASYNC)
+            given[6] = copy.copy(given[6])
+            msgspec.structs.force_setattr(given[6], "durability", Durability.ASYNC)
         return Gateway(*given)
 
     return [mock.patch.object(pipeline, "Gateway", gateway)]
@@ -65,9 +67,9 @@ def _apply_tail_twice(life: Life) -> list[Any]:
     """The records after the snapshot are executed, and then again."""
     real = segment.walk_log
 
-    def twice(log: Any, run_with: Any, progress: Any = None) -> Any:
-        real(log, run_with, progress)
-        return real(log, run_with, progress)
+    def twice(*arguments: Any) -> Any:
+        real(*arguments)
+        return real(*arguments)
 
     return [mock.patch.object(segment, "walk_log", twice)]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.simulation.life import Life
 from tests.simulation.mutations import MUTATIONS, planted
 from tests.simulation.system import System
+from tests.simulation.truth import Failure
 
 TAIL_LINES = 60
 
@@ -75,6 +76,8 @@ def run_mutations(options: argparse.Namespace, base: Path, hold: System) -> int:
     for mutation in MUTATIONS:
         for number in range(options.count or 200):
             life, error = live(options.seed + number, base, hold, mutation, looks_inside=False)
+            if error is not None and not isinstance(error, Failure):
+                raise error
             if error is not None:
                 print(f"{mutation}: noticed after {number + 1} seeds, by {life.seed}: {error}")
                 break
@@ -131,7 +134,7 @@ def _show_failure(life: Life, error: Exception, options: argparse.Namespace) -> 
     """Print what went wrong, what led to it, and how to see it again."""
     _show_lines(life.lines if options.verbose else life.lines[-TAIL_LINES:])
     text = str(error)
-    if type(error).__name__ != "Failure":
+    if not isinstance(error, Failure):
         text = "".join(traceback.format_exception(error))
     print(f"seed {life.seed} failed: {text}")
     mutation = f" --mutation {options.mutation}" if options.mutation else ""
