@@ -42,7 +42,7 @@ def mark_of(data: bytes) -> int:
     return mark
 
 
-def try_one(root: Path, rng: random.Random) -> str:
+def try_log(root: Path, rng: random.Random) -> str:
     """Flip a byte of a segment that recovery reads, look, and put it back; returns what was seen.
 
     The segments before the one that holds the first record after the newest snapshot are not read.
@@ -82,6 +82,42 @@ def try_one(root: Path, rng: random.Random) -> str:
         f"it is {expected}",
     )
     return f"flips taken for {verdict}"
+
+
+def try_snapshot(root: Path, rng: random.Random) -> str:
+    """Flip a byte of the newest snapshot: an older one, or the whole log, leads to the same book.
+
+    Where neither is there, the start must be refused, with nothing changed.
+    """
+    snapshots = storage.list_snapshots(root)
+    segments = storage.list_segments(root)
+    if not snapshots or not segments:
+        return ""
+    whole = recovery.recover(root, dry_run=True)
+    newest = snapshots[0]
+    data = newest.read_bytes()
+    damaged = bytearray(data)
+    damaged[rng.randrange(len(data))] ^= rng.randrange(1, 256)
+    first_seq = storage.first_seq_of(segments[0]) or 1
+    older = [storage.snapshot_seq_of(path) or 0 for path in snapshots[1:]]
+    is_covered = first_seq == 1 or any(seq >= first_seq - 1 for seq in older)
+    newest.write_bytes(damaged)
+    before = _contents(root)
+    try:
+        found = recovery.recover(root, dry_run=is_covered)
+    except BourseError as error:
+        require(not is_covered, f"{newest.name} is damaged, another would do, and: {error}")
+        require(_contents(root) == before, "recovery refused to start and has changed something")
+        return "damaged snapshots refused"
+    finally:
+        newest.write_bytes(data)
+    require(is_covered, f"{newest.name} is damaged and used")
+    require(found.snapshots_skipped != [], f"{newest.name} is damaged, and nobody says so")
+    require(
+        found.engine.state_bytes() == whole.engine.state_bytes(),
+        f"without {newest.name} the book is another one",
+    )
+    return "damaged snapshots passed over"
 
 
 def _verdict(root: Path, is_torn: bool) -> str:

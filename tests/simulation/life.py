@@ -31,10 +31,11 @@ from unittest import mock
 import msgspec
 
 from bourse.config import DaemonConfig
+from bourse.daemon import snapshots
 from bourse.daemon.pipeline import Pipeline
 from bourse.daemon.snapshots import Snapshots
 from bourse.daemon.store import Store, open_store
-from bourse.domain import Durability, PollMode
+from bourse.domain import Durability, PollMode, WalRetention
 from bourse.errors import AdminError, BourseError
 from bourse.journal import segment, storage
 from tests.integration.harness import Orders
@@ -184,6 +185,11 @@ class Life:
             event_ring_count=4096,
             journal_ring_count=rng.choice((64, 64, 256)),
             wal_segment_bytes=64 << 10,
+            wal_retention=rng.choice(list(WalRetention)),
+            snapshots_kept=rng.choice((1, 2, 3)),
+            snapshot_every_records=rng.choice((0, 40, 150)),
+            snapshot_at_shutdown=rng.random() < 0.3,
+            low_space_bytes=0,
         )
         # Past the check of the range.
         segment_bytes = rng.choice(SEGMENT_BYTES)
@@ -208,6 +214,7 @@ class Life:
         self.store: Store | None = None
         self.pipeline: Any = None
         self.loop: Any = None
+        self.due: Any = None
         self.failed_errno = 0
         self.journal_since_ns = 0
         """When the journal's step came to the disk that it is in, or that failed; 0 outside.
@@ -293,7 +300,9 @@ class Life:
         ids = mock.patch.object(storage, "new_store_id", lambda: self.rng.randbytes(16))
         pid = mock.patch.object(os, "getpid", lambda: 4711)
         try:
-            with ids, pid:
+            # A look each half second is for people; here a millisecond is long.
+            look = mock.patch.object(snapshots, "LOOK_SECONDS", 0.003)
+            with ids, pid, look:
                 yield
         finally:
             asyncio._set_running_loop(None)
@@ -373,7 +382,8 @@ class Life:
         if self.policy is Durability.MEMORY or self.rng.random() > 0.12:
             return
         with self.disk.raw():
-            what = damage.try_one(self.root, self.rng)
+            flip = self.rng.choice((damage.try_log, damage.try_log, damage.try_snapshot))
+            what = flip(self.root, self.rng)
         if what:
             self.trace("damage", what)
             self.counts[what] += 1
@@ -390,6 +400,9 @@ class Life:
             f"{store.torn_bytes} torn bytes where everything had been written and synced",
         )
         due = None
+        self.counts["shortened logs"] += (
+            storage.first_seq_of(storage.list_segments(self.root)[0]) != 1
+        )
         for path in storage.list_segments(self.root):
             for wal_seq, _, command, _ in segment.records(path):
                 if due is not None and wal_seq != due:
@@ -504,6 +517,8 @@ class Life:
         await self.pipeline.start()
         self.is_ready = True
         self.trace("ready")
+        if self.policy is not Durability.MEMORY:
+            self.due = self.loop.create_task(self.snapshots.run())
 
     def _on_failure(self, error: int) -> None:
         self.failed_errno = error
@@ -513,21 +528,21 @@ class Life:
         """Take one step of somebody, by chance."""
         rng = self.rng
         roll = rng.random()
-        if roll < 0.25:
+        if roll < 0.24:
             self._client_step()
-        elif roll < 0.5:
+        elif roll < 0.47:
             self._loop_step()
-        elif roll < 0.7:
+        elif roll < 0.64:
             self._matcher_step()
-        elif roll < 0.88:
+        elif roll < 0.80:
             self._journal_step()
-        elif roll < 0.90:
+        elif roll < 0.86:
             self._job_step()
-        elif roll < 0.915:
+        elif roll < 0.88:
             self._segment_step()
-        elif roll < 0.925:
+        elif roll < 0.91:
             self._snapshot()
-        elif roll < 0.93:
+        elif roll < 0.915:
             self.clock.set_wall(rng.choice((-3_600_000, -1, 1, 3_600_000)) * MS)
         else:
             self._pass_time()
@@ -701,7 +716,11 @@ class Life:
     async def _wind_down(self) -> None:
         while not self.is_ready:
             await asyncio.sleep(0.001)
+        if self.due is not None:
+            self.due.cancel()
         await self.snapshots.finish()
+        self.pipeline.gateway.end_sessions()
+        await self.snapshots.take_last()
         self.pipeline.gateway.stop()
         await self.pipeline.desk.stopped
         self.pipeline.gateway.reap()

@@ -13,7 +13,7 @@ import msgspec
 from bourse.daemon import pipeline
 from bourse.daemon.gateway import Gateway
 from bourse.domain import Durability
-from bourse.journal import recovery, segment, storage
+from bourse.journal import recovery, retention, segment, storage
 from bourse.journal.apply import Applier
 
 if TYPE_CHECKING:
@@ -84,6 +84,19 @@ def _names_left_in_the_cache(life: Life) -> list[Any]:
     return [mock.patch.object(storage, "confirm_names", lambda path: None)]
 
 
+def _prune_too_early(life: Life) -> list[Any]:
+    """Every segment before the one that is written goes, whatever the snapshots cover."""
+
+    def superfluous(self: Any, covered_seq: int, current_index: int) -> list[Any]:
+        return [
+            path
+            for path in storage.list_segments(life.root)
+            if (storage.segment_index_of(path) or 0) < current_index
+        ]
+
+    return [mock.patch.object(retention.Retention, "_superfluous", superfluous)]
+
+
 _PLANTED: dict[str, Callable[[Life], list[Any]]] = {
     "acknowledge-before-sync": _acknowledge_before_sync,
     "lying-sync": _lying_sync,
@@ -94,6 +107,7 @@ _PLANTED: dict[str, Callable[[Life], list[Any]]] = {
     "apply-tail-twice": _apply_tail_twice,
     "believe-the-cache": _believe_the_cache,
     "names-left-in-the-cache": _names_left_in_the_cache,
+    "prune-too-early": _prune_too_early,
 }
 
 MUTATIONS = tuple(_PLANTED)

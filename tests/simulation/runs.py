@@ -120,10 +120,13 @@ def run(options: argparse.Namespace, base: Path, hold: System) -> int:
         "acknowledged",
         "snapshots",
         "rotations",
+        "shortened logs",
         "waits for a segment",
         "async losses",
         "flips taken for corrupt",
         "flips taken for torn",
+        "damaged snapshots passed over",
+        "damaged snapshots refused",
     ]
     text = ", ".join(f"{totals[word]} {word}" for word in words)
     print(f"simulation: {totals['runs']} runs in {seconds:.1f} s: {text}")
