@@ -17,9 +17,10 @@ The header block fills a whole page so that a torn write of the first batch cann
 first segment is filled with zeros to its size and synced, header included, before it gets its name.
 A later one is filled with zeros and synced under another name while the one before it is in use.
 Some records before its turn, and once the header of the one before is durable, the writer decides
-which record begins it; then the file gets its name, and the directory is synced. Its header block is written in one piece with its first batch,
-and made durable by the same sync. By then all of the segment before is durable. So the last
-segment may have a name and no header yet: it has not been begun. Items may go on past the
+which record begins it; then the file gets its name, and the directory is synced. Its header block
+is written in one piece with its first batch, and made durable by the same sync. By then all of the
+segment before is durable. So the last segment, and no other, may have a name and no header yet: it
+has not been begun. Items may go on past the
 preallocated size; the file then ends with its last item.
 
 Segment header block (4096 bytes)

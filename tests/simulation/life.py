@@ -400,10 +400,9 @@ class Life:
             f"{store.torn_bytes} torn bytes where everything had been written and synced",
         )
         due = None
-        self.counts["shortened logs"] += (
-            storage.first_seq_of(storage.list_segments(self.root)[0]) != 1
-        )
-        for path in storage.list_segments(self.root):
+        paths = storage.list_segments(self.root)
+        self.counts["shortened logs"] += (storage.first_seq_of(paths[0]) or 1) > 1
+        for path in paths:
             for wal_seq, _, command, _ in segment.records(path):
                 if due is not None and wal_seq != due:
                     raise Failure(f"record {wal_seq} stands where {due} belongs")
