@@ -9,7 +9,8 @@ import pytest
 
 from tests.simulation.mutations import MUTATIONS
 
-SECONDS = 8
+LIVES = 200
+"""About five seconds on a quiet machine; a number, not a time, so that they are the same ones."""
 SEEDS = Path(__file__).with_name("seeds.txt")
 
 
@@ -33,13 +34,14 @@ def counted(summary: str) -> dict[str, int]:
 
 
 def test_nothing_acknowledged_is_lost_or_doubled_in_a_bounded_number_of_lives(root):
-    summary = simulate(root, "--seed", "1", "--count", "250", "--seconds", str(SECONDS))
+    summary = simulate(root, "--seed", "1", "--count", str(LIVES))
 
     counts = counted(summary)
-    assert counts["runs in"] >= 30, "a slow machine, or a slow simulation"
+    assert counts["runs in"] == LIVES
     # What is not there was not tested.
-    for word in ("power losses", "kills", "stops", "EIO", "ENOSPC", "torn tails", "snapshots"):
+    for word in counts.keys() - {"damaged snapshots refused"}:
         assert counts[word] > 0, summary
+    assert len(counts) >= 17
     assert counts["acknowledged"] > 10 * counts["runs in"]
 
 
