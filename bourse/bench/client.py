@@ -30,6 +30,7 @@ from cython.cimports.bourse.bench.sockets import (
     monotonic_ns,
     recv,
     send,
+    sleep_ns,
 )
 from cython.cimports.bourse.core.atomics import cpu_relax, yield_cpu
 from cython.cimports.bourse.core.scheduling import short_slice
@@ -60,6 +61,9 @@ _BAD_FRAME = cython.declare(cython.int, 4)
 _PRICE_TICKS = cython.declare(int64_t, 100)
 _BUFFER_BYTES = cython.declare(cython.size_t, 1 << 20)
 # A spin that never yields starves the other spinners of a small machine.
+_FRAME_BYTES = cython.declare(cython.size_t, FRAME_BYTES)
+# Waits shorter than what waking up takes are spent yielding.
+_SLEEP_NS_MIN = cython.declare(int64_t, 200_000)
 _POLLS_PER_YIELD = cython.declare(cython.int, 1)
 _POLLS_PER_RETURN = cython.declare(cython.longlong, 1 << 22)
 
@@ -97,6 +101,8 @@ class Client:
     started_ns: int64_t
     finished_ns: int64_t
     buy_done_goal: cython.longlong
+    interval_ns: cython.double  # between the moments when two orders are due; 0: not an open loop
+    received_ns: int64_t  # when bytes were read last
     # Events, as counted.
     events: cython.longlong
     accepted: cython.longlong
@@ -131,7 +137,7 @@ class Client:
         self.fd = fd
         self.warmup_pairs = warmup_pairs
         self.order_count = order_count
-        self.latency_capacity = order_count // 2
+        self.latency_capacity = order_count
         self.buffer = cython.cast(cython.p_char, malloc(_BUFFER_BYTES))
         self.latencies = cython.cast(
             cython.pointer[int64_t], malloc(self.latency_capacity * cython.sizeof(int64_t))
@@ -168,8 +174,8 @@ class Client:
         traded, verified and not measured. Call again after AGAIN.
         """
         status: cython.int
-        if pairs > self.latency_capacity:
-            raise ValueError(f"pairs={pairs}, expected at most {self.latency_capacity}")
+        if 2 * pairs > self.order_count:
+            raise ValueError(f"pairs={pairs}, expected at most {self.order_count // 2}")
         self.busy = busy
         with cython.nogil:
             if busy:
@@ -183,6 +189,26 @@ class Client:
         status: cython.int
         with cython.nogil:
             status = self._send_all()
+        return status
+
+    def begin_open_loop(self, interval_ns: float) -> None:
+        """Fix when each order is due: the first in 10 ms, then one every so many nanoseconds.
+
+        drain() then keeps how long after that its answer had come: a Sell's Accepted, a Buy's Done.
+        """
+        self.interval_ns = interval_ns
+        self.started_ns = monotonic_ns() + 10_000_000
+
+    def send_paced(self) -> int:
+        """Send every order when it is due; return a status. For a thread of its own.
+
+        What has become due while the socket was full goes out at once, late: the clock of each
+        order has been running since it was due.
+        """
+        status: cython.int
+        with cython.nogil:
+            short_slice()
+            status = self._send_paced()
         return status
 
     def drain(self, busy: cython.bint) -> int:
@@ -320,6 +346,53 @@ class Client:
     @cython.cfunc
     @cython.nogil
     @cython.exceptval(check=False)
+    def _send_paced(self) -> cython.int:
+        data: cython.p_char = cython.cast(cython.p_char, self.orders)
+        sent: cython.size_t = 0  # bytes
+        due: cython.longlong = 0  # orders
+        count: cython.Py_ssize_t
+        now_ns: int64_t
+        wait_ns: int64_t
+        while due < self.order_count:
+            now_ns = monotonic_ns()
+            wait_ns = self.started_ns + cython.cast(int64_t, due * self.interval_ns) - now_ns
+            if wait_ns > _SLEEP_NS_MIN:
+                sleep_ns(wait_ns - _SLEEP_NS_MIN // 2)
+                continue
+            if wait_ns > 0:
+                yield_cpu()
+                continue
+            due = 1 + cython.cast(cython.longlong, (now_ns - self.started_ns) / self.interval_ns)
+            if due > self.order_count:
+                due = self.order_count
+            while sent < due * _FRAME_BYTES:
+                count = send(self.fd, data + sent, due * _FRAME_BYTES - sent, MSG_NOSIGNAL)
+                if count >= 0:
+                    sent += count
+                elif errno != EINTR and errno != EAGAIN:
+                    self.error_number = errno
+                    return _FAILED
+        return _FINISHED
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _note_answer(self) -> cython.void:
+        """Keep how long the answer took that was parsed last, if it is one."""
+        if self.last_execution != (1 if self.last_id % 2 else 3):
+            return
+        if self.last_id == 0 or self.latency_count == self.latency_capacity:
+            return
+        self.latencies[self.latency_count] = (
+            self.received_ns
+            - self.started_ns
+            - cython.cast(int64_t, (self.last_id - 1) * self.interval_ns)
+        )
+        self.latency_count += 1
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def _drain(self) -> cython.int:
         status: cython.int
         until_ns: int64_t = monotonic_ns() + 1_000_000_000
@@ -333,6 +406,9 @@ class Client:
                 status = self._receive()
                 if status != _FINISHED:
                     return status
+                self.received_ns = monotonic_ns()
+            elif self.interval_ns > 0:
+                self._note_answer()
         if self.finished_ns == 0:
             self.finished_ns = monotonic_ns()
         return _FINISHED

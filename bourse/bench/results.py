@@ -12,6 +12,7 @@ import array
 import os
 import platform
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -124,8 +125,8 @@ def percentiles(values_ns: Iterable[int]) -> Percentiles:
 
     histogram = HdrHistogram(1, 3_600_000_000_000, 3)
     most = 0
-    for value in values_ns:
-        histogram.record_value(max(1, value))
+    for value, count in Counter(values_ns).items():
+        histogram.record_value(max(1, value), count)
         most = max(most, value)
     if not histogram.get_total_count():
         return Percentiles()

@@ -17,5 +17,10 @@ cdef extern from * nogil:
         clock_gettime(CLOCK_MONOTONIC, &now);
         return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
     }
+    static inline void bourse_sleep_ns(int64_t ns) {
+        struct timespec wait = { ns / 1000000000, ns % 1000000000 };
+        nanosleep(&wait, NULL);
+    }
     """
+    void sleep_ns "bourse_sleep_ns"(int64_t ns)
     int64_t monotonic_ns "bourse_monotonic_ns"()

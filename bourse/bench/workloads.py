@@ -685,6 +685,50 @@ WORKLOADS = (
         ),
         example="burst --durability memory",
     ),
+    Workload(
+        name="load",
+        line="An offered rate; each order timed since it was due.",
+        boundary="client",
+        function="bourse.bench.load:measure",
+        flags=(
+            Flag(
+                name="rate",
+                flag="--rate",
+                kind=int,
+                metavar="R",
+                help="Orders a second.",
+                default=10_000,
+            ),
+            Flag(
+                name="seconds",
+                flag="--seconds",
+                kind=float,
+                metavar="S",
+                help="For how long; at least 30 for a figure to publish.",
+                default=30.0,
+            ),
+            *CLIENT,
+        ),
+        cases=(
+            Case(
+                name="load-10000",
+                flags={"rate": 10_000, "durability": "fsync"},
+                quick={"seconds": 3.0},
+                full={"seconds": 30.0},
+                unit="p50",
+            ),
+            Case(
+                name="load-100000",
+                flags={"rate": 100_000, "durability": "memory"},
+                quick={"seconds": 3.0},
+                full={"seconds": 30.0},
+                unit="p50",
+            ),
+        ),
+        text="Open loop: the daemon being slow does not slow the offer, and a stall is charged to "
+        "every order that it delayed.",
+        example="load --rate 50000 --seconds 30 --durability memory",
+    ),
 )
 
 
