@@ -314,8 +314,17 @@ class Client:
         if self._failure is None and not self._writer.is_closing():
             self._writer.write(_line("credit", TopicParams(topic), None))
 
-    async def frames(self, silence_seconds_max: float | None = None) -> AsyncGenerator[Frame, None]:
+    async def frames(
+        self,
+        silence_seconds_max: float | None = None,
+        credit_delay: Callable[[Frame], float] | None = None,
+    ) -> AsyncGenerator[Frame, None]:
         """Yield frames as they come; a frame's credit goes back once the caller is done with it.
+
+        Args:
+            silence_seconds_max: hear nothing for so long, and it ends.
+            credit_delay: asked when the caller is done with a frame: how many seconds to wait
+                before its credit goes back. So who finds nothing new in it pays less.
 
         Raises:
             UnavailableError: the connection ended, or nothing came for `silence_seconds_max`.
@@ -323,8 +332,13 @@ class Client:
         while True:
             while self._frames:
                 topic = next(iter(self._frames))
-                yield self._frames.pop(topic)
-                self.credit(topic)
+                frame = self._frames.pop(topic)
+                yield frame
+                delay_s = credit_delay(frame) if credit_delay else 0.0
+                if delay_s > 0:
+                    asyncio.get_running_loop().call_later(delay_s, self.credit, topic)
+                else:
+                    self.credit(topic)
             if self._failure is not None:
                 raise self._failure
             self._news.clear()
@@ -440,8 +454,13 @@ class Feed:
         """Bytes received over all connections."""
         return self._bytes_in_before + (self._client.bytes_in if self._client else 0)
 
-    async def events(self) -> AsyncGenerator[Frame | Connection, None]:
+    async def events(
+        self, credit_delay: Callable[[Frame], float] | None = None
+    ) -> AsyncGenerator[Frame | Connection, None]:
         """Yield what happens; close it (contextlib.aclosing) to end the connection.
+
+        Args:
+            credit_delay: see `Client.frames`.
 
         Raises:
             Nothing of its own: what goes wrong is a Connection in state LOST, and it tries again.
@@ -455,7 +474,8 @@ class Feed:
                 for wish in list(self._subscriptions.values()):
                     await client.subscribe(wish)
                 yield Connection(ConnectionState.CONNECTED, hello=client.hello)
-                async with contextlib.aclosing(client.frames(self._silence_seconds_max)) as frames:
+                incoming = client.frames(self._silence_seconds_max, credit_delay)
+                async with contextlib.aclosing(incoming) as frames:
                     async for frame in frames:
                         attempt = 0
                         yield frame

@@ -195,6 +195,7 @@ class Store:
         """Wall clock when a value last changed; 0 before the first."""
         self.digests: OrderedDict[int, tuple[str, str]] = OrderedDict()
         """State and event digest of the live engine at the wal_seq of each depth frame."""
+        self._news = False
         self._log_last = 0
         self._log_keys = 0
         self._dirty: set[str] = set()
@@ -210,17 +211,19 @@ class Store:
 
     # --- in
 
-    def apply(self, event: Frame | Connection) -> None:
-        """Take what the feed yields."""
+    def apply(self, event: Frame | Connection) -> bool:
+        """Take what the feed yields; say whether there is anything new to see."""
+        self._news = False
         if isinstance(event, Connection):
             self._take_connection(event)
-            return
+            return True
         self._heard = self._clock()
         self.frames += 1
         self.skipped += event.skipped
         take = getattr(self, f"_take_{event.topic}", None)
         if take is not None:
             take(event.data)
+        return self._news
 
     def note(self, level: str, text: str) -> None:
         """Add a line of the watcher's own to the log."""
@@ -258,6 +261,7 @@ class Store:
             self._dirty.add("history")
 
     def _changed(self, topic: str) -> None:
+        self._news = True
         self._dirty.add(topic)
         self.changed_ns = time.time_ns()
 

@@ -30,7 +30,7 @@ from textual.worker import Worker
 
 from bourse.admin.actions import BUILT, BY_ID, keys_of, on_screen
 from bourse.admin.client import Connection, ConnectionState, Feed
-from bourse.admin.messages import TOPICS, SubscribeParams
+from bourse.admin.messages import TOPICS, Frame, SubscribeParams
 from bourse.admin.store import Store
 from bourse.errors import UsageError
 from bourse.tui.deeds import Deeds
@@ -49,6 +49,9 @@ from bourse.tui.widgets.level import LEVELS_ASKED_MAX
 REPEAT_SECONDS = 30.0
 """The same trouble is told once in this time, and counted."""
 BACKLOG_WRITES_MAX = 1
+IDLE_CREDIT_SECONDS = 0.6
+"""A topic that had nothing new is asked for so much later: an exchange at rest is watched for less
+work, and its first change is still seen within a second."""
 END_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 SLOW_TOPICS_HZ = {"latency": 2.0, "wal": 2.0, "sessions": 2.0, "log": 2.0}
 """Nobody reads a table faster; the others follow the paint rate."""
@@ -219,9 +222,14 @@ class Console(App[None]):
     async def _watch(self, feed: Feed) -> None:
         """Put what the feed yields into the store, for ever."""
         store = self.store
-        async with contextlib.aclosing(feed.events()) as happenings:
+        is_news = True
+
+        def credit_delay(frame: Frame) -> float:
+            return 0.0 if is_news else IDLE_CREDIT_SECONDS
+
+        async with contextlib.aclosing(feed.events(credit_delay)) as happenings:
             async for event in happenings:
-                store.apply(event)
+                is_news = store.apply(event)
                 if isinstance(event, Connection):
                     self._tell_connection(event)
 

@@ -251,6 +251,26 @@ def test_the_feed_changes_rates_on_the_live_connection(admin_path: Path) -> None
     asyncio.run(scenario())
 
 
+def test_a_frame_without_news_may_give_its_credit_back_later(admin_path: Path) -> None:
+    async def scenario() -> None:
+        async with FakeDaemon(admin_path) as daemon:
+            daemon.topics["depth"] = samples.depth()
+            daemon.auto = True
+            client = await Client.connect(admin_path)
+            await client.subscribe(SubscribeParams("depth", 20))
+            loop = asyncio.get_running_loop()
+            came: list[float] = []
+            async with contextlib.aclosing(client.frames(5.0, lambda frame: 0.3)) as frames:
+                async for _ in frames:
+                    came.append(loop.time())
+                    if len(came) == 3:
+                        break
+            assert came[2] - came[0] >= 0.6
+            await client.close()
+
+    asyncio.run(scenario())
+
+
 def test_a_request_without_a_connection_is_refused_at_once(admin_path: Path) -> None:
     async def scenario() -> None:
         with pytest.raises(UnavailableError, match="was not sent"):
