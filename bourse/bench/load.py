@@ -13,7 +13,7 @@ from typing import Any
 
 from bourse.bench import results
 from bourse.bench.client import FINISHED, Client
-from bourse.bench.results import Check, Result, native_int64, percentiles
+from bourse.bench.results import Check, Result, native_int64
 from bourse.bench.run import Options, connect, drive, finish, options_of, target
 from bourse.errors import UsageError
 
@@ -70,7 +70,7 @@ def run(options: Options, rate: int) -> Result:
             seed=options.seed,
             samples=len(latencies),
             seconds=round(seconds, 6),
-            latency_ns=percentiles(latencies),
+            latency_ns=results.latencies(latencies),
             rate_per_s=round(orders / seconds),
             parameters={
                 "offered_per_s": rate,

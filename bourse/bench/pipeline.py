@@ -23,7 +23,7 @@ from bourse.bench.pipeline_loops import (
     Caller,
     push_and_pop,
 )
-from bourse.bench.results import Check, Digests, Result, native_int64, percentiles
+from bourse.bench.results import Check, Digests, Result, native_int64
 from bourse.config import DaemonConfig
 from bourse.core.engine import Engine
 from bourse.core.records import digest_text
@@ -156,7 +156,7 @@ def pipeline(workload: str, samples: int, fault: int = 0, fault_at: int = 0) -> 
         poll="busy",
         samples=trips,
         seconds=round(sum(trips_ns) * BATCH / 1e9, 6),
-        latency_ns=percentiles(native_int64(pair.caller.latencies_ns())),
+        latency_ns=results.latencies(native_int64(pair.caller.latencies_ns())),
         rate_per_s=round(1e9 / typical_ns),
         ns_per_op=round(typical_ns, 1),
         ping_pong_ns=round(ping_pong, 1),

@@ -12,9 +12,11 @@ import array
 import os
 import platform
 import re
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -117,7 +119,40 @@ class Result(msgspec.Struct, kw_only=True):
         return msgspec.json.encode(self).decode()
 
 
-def percentiles(values_ns: Iterable[int]) -> Percentiles:
+_kept: list[Any] = []
+"""The histogram of the last run's latencies, for write_hlog()."""
+
+
+def latencies(values_ns: Iterable[int]) -> Percentiles:
+    """Summarise a run's latencies, and keep their histogram for write_hlog()."""
+    return percentiles(values_ns, _kept)
+
+
+def write_hlog(path: Path, workload: str) -> bool:
+    """Write the kept histogram as a standard HdrHistogram log; false without one.
+
+    Values are in nanoseconds, so a plotting tool that expects another unit must be told.
+    """
+    from hdrh.log import HistogramLogWriter
+
+    if not _kept:
+        return False
+    now_ms = int(time.time() * 1000)
+    histogram = _kept[-1]
+    histogram.set_start_time_stamp(now_ms)
+    histogram.set_end_time_stamp(now_ms)
+    histogram.set_tag(workload)
+    with path.open("w") as file:
+        writer = HistogramLogWriter(file)
+        writer.output_comment(f"[bourse {__version__}, {workload}, nanoseconds]")
+        writer.output_log_format_version()
+        writer.output_base_time(now_ms)
+        writer.output_legend()
+        writer.output_interval_histogram(histogram, 0, 0, 1)
+    return True
+
+
+def percentiles(values_ns: Iterable[int], keep_in: list[Any] | None = None) -> Percentiles:
     """Summarise durations of at least a nanosecond; empty input gives an empty summary."""
     from hdrh.histogram import (
         HdrHistogram,
@@ -130,6 +165,8 @@ def percentiles(values_ns: Iterable[int]) -> Percentiles:
         most = max(most, value)
     if not histogram.get_total_count():
         return Percentiles()
+    if keep_in is not None:
+        keep_in[:] = [histogram]
 
     def at(percent: float) -> int:
         # The histogram answers with the upper end of a bucket, which may be above what was seen.

@@ -72,7 +72,7 @@ def run(options: Options) -> Result:
             seed=options.seed,
             samples=options.samples,
             seconds=round(seconds, 6),
-            latency_ns=percentiles(native_int64(client.latencies_ns())),
+            latency_ns=results.latencies(native_int64(client.latencies_ns())),
             rate_per_s=round(options.samples / seconds) if seconds else 0,
             parameters={
                 "warmup": WARMUP_PAIRS,

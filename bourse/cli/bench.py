@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bourse.bench.results import SCHEMA
+from bourse.bench.results import SCHEMA, write_hlog
 from bourse.bench.workloads import WORKLOADS, Flag, Workload, list_lines
 from bourse.cli import complain
 from bourse.cli.output import duration, say, say_json
@@ -69,6 +69,21 @@ def _parameter(flag: Flag) -> inspect.Parameter:
     )
 
 
+HLOG = inspect.Parameter(
+    "hlog",
+    inspect.Parameter.KEYWORD_ONLY,
+    default=None,
+    annotation=Annotated[
+        Path | None,
+        typer.Option(
+            "--hlog",
+            metavar="FILE",
+            help="Write the latencies as a standard HdrHistogram log.",
+            show_default=False,
+        ),
+    ],
+)
+
 JSON = inspect.Parameter(
     "as_json",
     inspect.Parameter.KEYWORD_ONLY,
@@ -82,7 +97,7 @@ JSON = inspect.Parameter(
 def _command(workload: Workload) -> Callable[..., int]:
     """Make the function that Typer reads a workload's flags from."""
 
-    def command(*, as_json: bool, **flags: Any) -> int:
+    def command(*, as_json: bool, hlog: Path | None, **flags: Any) -> int:
         try:
             result = workload.run(**flags)
         except BourseError as error:
@@ -95,9 +110,11 @@ def _command(workload: Workload) -> Callable[..., int]:
                     }
                 )
             raise
+        if hlog is not None and not write_hlog(hlog, result.workload):
+            complain(f"warning: {workload.name} has no latencies; {hlog} is not written")
         return _show(result, as_json)
 
-    parameters = [*(_parameter(flag) for flag in workload.flags), JSON]
+    parameters = [*(_parameter(flag) for flag in workload.flags), HLOG, JSON]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     command.__doc__ = _help(workload)

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
 
 from bourse.bench import calibration, results
 from bourse.bench.disk import SyncTimer
@@ -144,3 +146,17 @@ def test_the_environment_says_how_the_product_was_built() -> None:
     assert "-O" in found.compiler_flags
     assert found.build in ("release", "checked")
     assert found.pinning == "none"
+
+
+def test_a_written_log_is_read_back(tmp_path: Path) -> None:
+    found = results.latencies([1_000, 2_000, 2_000, 250_000_000])
+    path = tmp_path / "rtt.hlog"
+
+    assert results.write_hlog(path, "rtt")
+    reader = HistogramLogReader(str(path), HdrHistogram(1, 3_600_000_000_000, 3))
+    histogram = reader.get_next_interval_histogram()
+    reader.close()
+    assert histogram.get_total_count() == 4
+    assert histogram.get_value_at_percentile(50) == found.p50
+    assert histogram.get_max_value() == pytest.approx(250_000_000, rel=0.001)
+    assert path.read_text().startswith("#[bourse")
