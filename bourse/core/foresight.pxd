@@ -28,7 +28,7 @@ cdef enum:
     ORDER_AHEAD = 6
     NEIGHBOURS_AHEAD = 3
     FORESEEN = 16                   # commands that are remembered: a power of two over INDEX_AHEAD
-    PROBES_MAX = 4                  # places of the index that are looked at
+    PROBES_MAX = 16                 # places of the index that are looked at
     # Finding a new order's level costs more than it saves (97 to 92 ns a command at 42,000 orders) until the last order
     # of a level is in no cache.
     LEVEL_PLACES = 1048576
