@@ -51,9 +51,9 @@ class Repetition(msgspec.Struct, frozen=True):
     engine: Engine
 
 
-def new_engine(sessions: int = 1, instruments: int = 1) -> Engine:
+def new_engine(sessions: int = 1, instruments: int = 1, orders_expected: int = 0) -> Engine:
     """Return an engine with so many instruments, from id 1, and sessions, from id 2."""
-    engine = Engine()
+    engine = Engine(orders_expected=orders_expected)
     commands = [
         Command(
             kind=CommandKind.INSTRUMENT_DEFINE,

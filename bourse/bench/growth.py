@@ -31,12 +31,15 @@ NAMED_MAX = 12
 """Slow commands that are named in the result."""
 
 
-def run(samples: int = 10 * SLICE_COMMANDS, levels: int = LEVELS) -> Result:
+def run(
+    samples: int = 10 * SLICE_COMMANDS, levels: int = LEVELS, orders_expected: int = 0
+) -> Result:
     """Time every command of a growing book.
 
     Args:
         samples: commands, whole millions.
         levels: of the book.
+        orders_expected: orders that the engine takes memory for at its start.
 
     Raises:
         UsageError: a number is out of range.
@@ -47,12 +50,16 @@ def run(samples: int = 10 * SLICE_COMMANDS, levels: int = LEVELS) -> Result:
         )
     if not 10 <= levels <= 1_000_000:
         raise UsageError(f"--levels {levels} is not allowed; it must be 10 to 1000000")
+    if not 0 <= orders_expected <= 100 * SLICE_COMMANDS:
+        raise UsageError(
+            f"--expect {orders_expected} is not allowed; it must be 0 to {100 * SLICE_COMMANDS}"
+        )
     load_average = results.load_average()
     found: list[Grown] = []
     digests = set()
     for _ in range(REPETITIONS):
         # One engine at a time: ten million orders take nearly a gigabyte.
-        engine = engine_runs.new_engine()
+        engine = engine_runs.new_engine(orders_expected=orders_expected)
         found.append(grow(engine, samples // SLICE_COMMANDS, levels))
         digests.add((engine.state_digest, engine.event_digest))
         bytes_per_order = engine.memory_bytes / engine.live_order_count
@@ -81,6 +88,7 @@ def run(samples: int = 10 * SLICE_COMMANDS, levels: int = LEVELS) -> Result:
         parameters={
             "operation": f"a command with at most {growth_loops.TAKEN_LOTS} fills",
             "levels": levels,
+            "orders_expected": orders_expected,
             "resting_after": expected.live_orders,
             "bytes_per_order": round(bytes_per_order, 1),
             **tail(best.spans),

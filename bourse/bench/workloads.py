@@ -281,6 +281,14 @@ WORKLOADS = (
                 help="Prices that the orders rest at.",
                 default=1000,
             ),
+            Flag(
+                name="orders_expected",
+                flag="--expect",
+                kind=int,
+                metavar="N",
+                help="Orders that the engine takes memory for at its start.",
+                default=0,
+            ),
         ),
         cases=(
             Case(

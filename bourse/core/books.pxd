@@ -33,6 +33,7 @@ ctypedef EngineState *EngineStatePtr
 
 # books.py
 cdef bint books_open(Books *books) noexcept nogil       # false when there is no memory
+cdef bint books_expect(Books *books, uint64_t orders) noexcept nogil  # takes memory for them; false when there is none
 cdef void books_close(Books *books) noexcept nogil
 cdef uint64_t books_bytes(Books *books) noexcept nogil  # address space of pools and indexes
 cdef bint make_ready(Books *books) noexcept nogil

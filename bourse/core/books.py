@@ -18,7 +18,9 @@ from cython.cimports.bourse.core.indexes import (
     table_open,
     table_ready,
 )
+from cython.cimports.bourse.core.memory import prefault
 from cython.cimports.bourse.core.pools import (
+    PoolPtr,
     least,
     pool_close,
     pool_grow,
@@ -71,6 +73,34 @@ def books_open(books: BooksPtr) -> cython.bint:
     books.multiplier = fold(cython.cast(uint64_t, books.order_pool.base) + P2, P1) | 1
     books.side_pool.next_unused = 2
     return ok
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def books_expect(books: BooksPtr, orders: uint64_t) -> cython.bint:
+    """Take and touch the memory for so many orders now; false when there is none.
+
+    No order among them waits for a page or for an index that grows, and what a large book touches
+    lies in huge pages: fewer walks through page tables. There is no order yet.
+    """
+    pool: PoolPtr = cython.address(books.order_pool)
+    places: uint64_t = CLIENT_PLACES
+    while room(places - 1, 0) <= orders:
+        places *= 2
+    index_close(cython.address(books.by_client))
+    table_close(cython.address(books.by_order_id))
+    if not index_open(cython.address(books.by_client), places):
+        return False
+    if not table_open(cython.address(books.by_order_id), places):
+        return False
+    while pool.capacity <= orders + 1:
+        if not pool_grow(pool):
+            return False
+    prefault(pool.base, pool.capacity * pool.item_bytes)
+    prefault(books.by_client.entries, table_bytes(books.by_client.mask))
+    prefault(books.by_order_id.slots, places * cython.sizeof(uint32_t))
+    return True
 
 
 @cython.cfunc

@@ -8,7 +8,7 @@ Compiled only.
 from __future__ import annotations
 
 import cython
-from cython.cimports.bourse.core.books import BooksPtr, books_bytes, side_at
+from cython.cimports.bourse.core.books import BooksPtr, books_bytes, books_expect, side_at
 from cython.cimports.bourse.core.events import WindowPtr
 from cython.cimports.bourse.core.executor import CommandPtr, Executor
 from cython.cimports.bourse.core.exports import (
@@ -57,14 +57,25 @@ class Engine(Executor):
     resume() until true before anything else. Invariants: see `check()`.
     """
 
-    def __init__(self, orders_max: int = ORDERS_MAX) -> None:
+    def __init__(self, orders_max: int = ORDERS_MAX, orders_expected: int = 0) -> None:
         """Make an engine without instruments, with one session open: the operator's.
 
         Args:
             orders_max: live orders that it takes at most; one more is refused as OUT_OF_MEMORY.
+            orders_expected: live orders to take and touch memory for now, 100 bytes each; more are
+                taken as well.
+
+        Raises:
+            ValueError: a number is out of range.
+            MemoryError: there is not so much memory.
         """
         if not 1 <= orders_max <= ORDERS_MAX:
             raise ValueError(f"orders_max={orders_max}, expected 1..{ORDERS_MAX}")
+        if not 0 <= orders_expected <= orders_max:
+            raise ValueError(f"orders_expected={orders_expected}, expected 0..{orders_max}")
+        if orders_expected and self.books.state.order_count == 0:
+            if not books_expect(cython.address(self.books), orders_expected):
+                raise MemoryError
         if cython.cast(uint64_t, orders_max) + 1 < self.books.order_pool.slots_max:
             self.books.order_pool.slots_max = orders_max + 1
 
