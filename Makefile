@@ -29,9 +29,10 @@ format: setup ## let ruff rewrite the sources
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
+# Two processes: much of the time of daemons and consoles is waiting. A file's tests stay together.
 test: lint ## set up, lint, and run the whole test suite; TEST_FLAGS go to pytest
 	@tools/setup.sh test
-	@$(PY) -m pytest --durations=10 $(TEST_FLAGS)
+	@$(PY) -m pytest --numprocesses 2 --dist loadfile --durations=10 $(TEST_FLAGS)
 
 torture: setup ## every fault many times, then simulated lives until SECONDS (600) are over; prints what was done
 	@tools/setup.sh test

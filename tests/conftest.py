@@ -83,8 +83,10 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def is_whole_run(config: pytest.Config) -> bool:
-    """Say whether nothing narrows this run down."""
+    """Say whether nothing narrows this run down: not one of several processes, no filter."""
     option = config.option
+    if hasattr(config, "workerinput"):
+        return False
     narrowed = option.keyword or option.markexpr or option.deselect or option.collectonly
     return config.args_source is config.ArgsSource.TESTPATHS and not narrowed
 
