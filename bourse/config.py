@@ -101,6 +101,8 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """Where the log goes; None is stderr."""
     async_interval_ms: int = 10
     """Policy async: at most this long between two fdatasync calls."""
+    journal_near_disk: bool = True
+    """The journal thread keeps to the CPU that the disk interrupts, where it is a single one."""
     cancel_on_disconnect: bool = False
     """A session's live orders are cancelled when its connection ends."""
     command_ring_count: int = 65_536

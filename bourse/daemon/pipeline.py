@@ -22,6 +22,7 @@ from bourse.core.ring import RingMemory
 from bourse.daemon.gateway import Gateway
 from bourse.daemon.journal_thread import JournalThread
 from bourse.daemon.matching_thread import JOURNAL_SLOT_BYTES, MatchingThread
+from bourse.daemon.placement import interrupted_cpu
 from bourse.daemon.segment_thread import SegmentThread
 from bourse.daemon.shared import SharedMemory
 from bourse.daemon.space import SpaceWatch
@@ -103,7 +104,7 @@ class Pipeline:
                 self.memory, store.segment_path.parent, config.wal_segment_bytes
             )
             self._threads += [
-                threading.Thread(target=self._journal.run, name="journal", daemon=True),
+                threading.Thread(target=self._run_journal, name="journal", daemon=True),
                 threading.Thread(target=self._segments.run, name="segments", daemon=True),
             ]
 
@@ -131,6 +132,15 @@ class Pipeline:
     def failed_errno(self) -> int:
         """Errno of the disk error that stopped the journal, or 0."""
         return self.memory.failed_errno
+
+    def _run_journal(self) -> None:
+        """Body of the journal thread, on the CPU that its disk interrupts."""
+        assert self._journal is not None
+        cpu = interrupted_cpu(self.config.data_dir) if self.config.journal_near_disk else None
+        if cpu is not None:
+            os.sched_setaffinity(0, {cpu})  # of this thread alone
+            self._log.info("the journal thread keeps to CPU %d, which its disk interrupts", cpu)
+        self._journal.run()
 
     async def start(self) -> None:
         """Start the threads.
