@@ -1,10 +1,11 @@
 """Which CPU a disk's interrupts go to: where waiting for it is shortest.
 
-A disk with one hardware queue, as virtual machines have, interrupts one CPU only. A thread that waits for
-the disk on another one is woken from there, twice a sync. Measured on 2 CPUs, one append and fdatasync: 97 to
-110 us on the CPU that is interrupted, 155 to 175 us on the other (docs/architecture.md, "Waiting").
+A disk with one hardware queue, as virtual machines have, interrupts one CPU only. A thread that
+waits for the disk on another one is woken from there, twice a sync: docs/architecture.md,
+"Waiting", has the figures.
 
-Source: the kernel's Documentation/ABI/testing/sysfs-kernel-irq, sysfs-bus-pci (msi_irqs) and stable/sysfs-block.
+Source: the kernel's documents of its files, stable/sysfs-block, testing/sysfs-bus-pci (msi_irqs)
+and testing/sysfs-kernel-irq.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from pathlib import Path
 def interrupted_cpu(path: Path, sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> int | None:
     """Return the CPU that the disk under a file or directory interrupts.
 
-    None when there is no such single CPU: no disk of its own, several queues, an interrupt that may go
-    to several CPUs, one that this process may not use, or nothing to be found out.
+    None when there is no such single CPU: no disk of its own, several queues, an interrupt that
+    may go to several CPUs, one that this process may not use, or nothing to be found out.
     """
     try:
         device = path.stat().st_dev
