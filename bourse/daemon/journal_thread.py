@@ -539,4 +539,5 @@ class JournalThread:
         self.writer.failed()
         store_seq_cst(cython.address(self.memory.shared.failed_errno), error if error else EIO)
         doorbell_ring(cython.address(self.memory.shared.gateway_bell))
+        doorbell_ring(cython.address(self.memory.shared.segment_bell))
         return False

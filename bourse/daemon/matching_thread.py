@@ -355,6 +355,9 @@ class MatchingThread:
         prefetch_write(cython.address(events.tail))
         matched_ns = stamp_ns(cython.address(self.clock))
         self.looked_ns = matched_ns
+        if matched_ns < dequeued_ns:
+            # The counter's rate was corrected in between.
+            dequeued_ns = matched_ns
         for index in range(head_count):
             # What had to be published early, for want of room, belongs to the gateway already.
             if heads[index] >= events.tail:

@@ -7,8 +7,9 @@
 The journal thread plans some records ahead, so none of this is in the way of an acknowledgement.
 Real zeros, not a hole: a sync of what is written over them writes no metadata.
 
-A full disk is no failure here: the journal goes on in what it has, and filling is tried again each
-second. Every other error ends the daemon like an error of the log itself.
+A disk that is too full for the file is no failure: the journal goes on in what it has, and filling
+is tried again each second. Every other error, a name that finds no room too, ends the daemon like
+an error of the log itself.
 """
 
 import os

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from bourse.admin import messages
 from bourse.admin.messages import ErrorCode
-from bourse.core.records import ENGINE_STATE
+from bourse.core.records import EngineState
 from bourse.daemon.clock import mono_ns
 from bourse.domain import Durability
 from bourse.errors import AdminError, BourseError, JournalError, UsageError
@@ -112,6 +112,11 @@ class Snapshots:
             if error.code != ErrorCode.BUSY:
                 self._log.error("no snapshot was taken: %s", error)
             self._failed_ns = mono_ns()
+        except Exception as error:
+            # A bug, or somebody at work in the directory. The next one is tried all the same:
+            # without snapshots the log only grows.
+            self._log.error("bug: no snapshot was taken", exc_info=error)
+            self._failed_ns = mono_ns()
 
     async def take_last(self) -> None:
         """Take one as the daemon stops, if it is configured and there is anything new."""
@@ -132,8 +137,7 @@ class Snapshots:
         loop = asyncio.get_running_loop()
         started_ns = mono_ns()
         memory = self._pipeline.memory
-        state = await self._copy()
-        wal_seq = ENGINE_STATE.unpack(state)[0]
+        wal_seq = (await self._copy()).wal_seq
         # Policy async lets the mark pass when it is written; a snapshot must never be newer than
         # the log.
         while self._pipeline.gateway.counters["durable_seq"] < wal_seq:
@@ -193,22 +197,22 @@ class Snapshots:
                 len(pruned.segments_gone),
             )
 
-    async def _copy(self) -> bytes:
-        """Have the matcher copy its state into lent memory; returns the EngineState's bytes."""
+    async def _copy(self) -> EngineState:
+        """Have the matcher copy its state into lent memory; returns its counters."""
         loop = asyncio.get_running_loop()
         memory = self._pipeline.memory
         slack = ORDER_SLACK
         for _ in range(ATTEMPTS):
             state, *_ = await self._pipeline.desk.read_depth(1)
-            fields = ENGINE_STATE.unpack(state)
-            orders, sessions, instruments = fields[6], fields[13], fields[14]
+            now = EngineState.unpack(state)
+            orders, sessions = now.live_order_count, now.session_count
             try:
                 await loop.run_in_executor(
                     None,
                     memory.lend_image,
                     orders + orders // 4 + slack,
                     sessions + sessions // 4 + slack,
-                    instruments + 64,
+                    now.instrument_count + 64,
                 )
             except MemoryError:
                 raise AdminError(
@@ -217,7 +221,7 @@ class Snapshots:
                 ) from None
             await self._pipeline.desk.copy_image()
             if memory.image_is_whole:
-                return memory.image_state
+                return EngineState.unpack(memory.image_state)
             slack *= 2
         memory.drop_image()
         raise AdminError(
@@ -246,12 +250,15 @@ class Snapshots:
         return self._segments
 
     def _list(self) -> None:
-        self.listed = [
-            messages.SnapshotInfo(
-                path=str(path),
-                wal_seq=storage.snapshot_seq_of(path) or 0,
-                bytes=path.stat().st_size,
-                created_ns=path.stat().st_mtime_ns,
-            )
-            for path in storage.list_snapshots(self._data_dir)[:LISTED_MAX]
-        ]
+        self.listed = []
+        for path in storage.list_snapshots(self._data_dir)[:LISTED_MAX]:
+            with contextlib.suppress(FileNotFoundError):  # removed under our eyes
+                status = path.stat()
+                self.listed.append(
+                    messages.SnapshotInfo(
+                        path=str(path),
+                        wal_seq=storage.snapshot_seq_of(path) or 0,
+                        bytes=status.st_size,
+                        created_ns=status.st_mtime_ns,
+                    )
+                )

@@ -1,7 +1,7 @@
 """Retention: which snapshots are kept, and what becomes of the log before the oldest of them.
 
     snapshots   the newest `kept` usable ones stay; older ones are removed
-    segments    those whose every record the oldest kept snapshot covers are superfluous:
+    segments    those before the one with the oldest kept snapshot's mark are superfluous:
                 kept, moved to archive/, or removed, the oldest first
 
 Nothing goes before as many snapshots as are to be kept have been read back from the disk and found
@@ -81,16 +81,20 @@ class Retention:
         return True
 
     def _superfluous(self, covered_seq: int, current_index: int) -> list[Path]:
-        """Return the segments before the one that the record after `covered_seq` belongs to."""
+        """Return the segments before the one that `covered_seq` itself belongs to.
+
+        That one stays, though its records are covered: its successor's header is written with the
+        next record, and a record is known to be durable only up to `covered_seq`.
+        """
         found: list[Path] = []
         before: Path | None = None
         for path in storage.list_segments(self._data_dir):
             index = storage.segment_index_of(path) or 0
-            if index > current_index:
+            if index > current_index or (storage.first_seq_of(path) or 0) > covered_seq:
                 break
             one = segment.Segment(path)
             one.close()
-            if one.header.store_id != self._store_id or one.header.first_wal_seq > covered_seq + 1:
+            if one.header.store_id != self._store_id or one.header.first_wal_seq > covered_seq:
                 break
             if before is not None:
                 found.append(before)

@@ -269,6 +269,8 @@ def write_all(fd: int, data: bytes | memoryview, offset_bytes: int) -> None:
     view = memoryview(data)
     while view:
         count = os.pwrite(fd, view, offset_bytes)
+        if count == 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         view = view[count:]
         offset_bytes += count
 

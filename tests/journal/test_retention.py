@@ -46,8 +46,9 @@ def test_what_the_kept_snapshots_cover_goes_by_policy(store, policy, kept):
 
     assert storage.list_snapshots(store.data_dir) == snapshots[:kept]
     assert pruned.snapshots_removed == snapshots[kept:]
-    # Snapshot n (from 1) covers segments 1 to n; the oldest kept one is number 5 - kept.
-    gone = 5 - kept if policy is not WalRetention.KEEP else 0
+    # Snapshot n (from 1) covers segments 1 to n; the oldest kept one is number 5 - kept. The
+    # segment that its mark is the last record of stays.
+    gone = 4 - kept if policy is not WalRetention.KEEP else 0
     assert pruned.segments_gone == segments[:gone]
     assert storage.list_segments(store.data_dir) == segments[gone:]
     archive = store.data_dir / "archive"
@@ -73,10 +74,34 @@ def test_a_damaged_snapshot_counts_for_nothing(store):
     assert [path for path, _ in pruned.unusable] == [snapshots[0]]
     # The two kept ones are those that are whole; the damaged one is left for a person.
     assert storage.list_snapshots(store.data_dir) == snapshots[:3]
-    assert len(pruned.segments_gone) == 2
+    assert len(pruned.segments_gone) == 1
     recovered = recover(store.data_dir)
     assert recovered.snapshot_path == snapshots[1]
     assert summary(recovered.engine) == summary(store.engine)
+
+
+def test_a_power_loss_may_take_the_segment_after_the_mark(store):
+    """C4, S1: its header was written, and perhaps not yet durable, when the one before could go."""
+    segments = storage.list_segments(store.data_dir)
+    snapshots = storage.list_snapshots(store.data_dir)
+    pruner(store, 1, WalRetention.DELETE).prune(5)
+    segments[4].write_bytes(bytes(segments[4].stat().st_size))
+
+    recovered = recover(store.data_dir)
+
+    assert recovered.snapshot_path == snapshots[0]
+    assert recovered.last_wal_seq == storage.snapshot_seq_of(snapshots[0])
+
+
+def test_a_segment_whose_header_is_not_written_yet_hinders_nothing(store):
+    """Its number is known to be current a moment before its header is there."""
+    segments = storage.list_segments(store.data_dir)
+    whole = segments[4].read_bytes()
+    segments[4].write_bytes(bytes(len(whole)))
+
+    pruned = pruner(store, 1, WalRetention.DELETE).prune(5)
+
+    assert pruned.segments_gone == segments[:3]
 
 
 def test_too_few_whole_snapshots_keep_everything(store):
@@ -121,5 +146,5 @@ def test_any_failing_call_leaves_a_log_without_a_gap(store, monkeypatch, tmp_pat
         assert summary(recover(store.data_dir, dry_run=True).engine) == summary(store.engine)
         if finished:
             break
-    assert len(storage.list_segments(store.data_dir)) == 1
-    assert len(list((tmp_path / "archive").iterdir())) == 4
+    assert len(storage.list_segments(store.data_dir)) == 2
+    assert len(list((tmp_path / "archive").iterdir())) == 3
