@@ -63,13 +63,16 @@ def test_a_kill_at_each_point_of_a_commands_way_loses_and_repeats_nothing(
     story = Story(new_daemon(durability=durability, poll="adaptive"), seed=21)
     rounds = ROUNDS if durability == "fsync" else max(1, ROUNDS // 5)
     points = list(TRADING) if durability == "fsync" or EVERY_POINT else ["after_write"]
+    logged_unseen = 0
     for point in points * rounds:
         story.daemon.environment = at(point, story.random.randint(*TRADING[point]))
 
         assert story.live() == KILLED, point
 
-        if durability == "fsync" and point in LOGGED_UNSEEN:
-            assert story.owed_unseen > 0, point
+        if point in LOGGED_UNSEEN:
+            logged_unseen += story.owed_unseen
+    # Not at each kill: a batch may hold nothing but the sessions that begin.
+    assert logged_unseen > 0
     assert story.acknowledged_bytes > 0
     story.end()
 

@@ -25,7 +25,7 @@ class Store:
         self.engine: Engine = self.recovered.engine
         self.writer = self.recovered.writer()
         self.fd = storage.open_segment(self.recovered.segment_path)
-        self.events = b""
+        self.events = bytearray()
         self.segment_bytes = preallocate
         self.next_path: Path | None = None
 
@@ -52,7 +52,8 @@ class Store:
             digests = (engine.state_digest, engine.event_digest, engine.event_seq)
             assert self.writer.add(command, *digests)
             parts.append(engine.apply(command))
-        self.events += b"".join(parts)
+        for part in parts:
+            self.events += part
         where, block, _ = self.writer.end()
         if where == 0:
             os.close(self.fd)
