@@ -227,6 +227,8 @@ class Client:
         self._next_id = 1
         self._waiting: dict[int, tuple[str, asyncio.Future[Any]]] = {}
         self._frames: dict[str, Frame] = {}
+        self._owed: dict[bool, list[str]] = {False: [], True: []}
+        """Topics whose credit goes back: False in the loop's next round, True in the next beat."""
         self._news = asyncio.Event()
         self._failure: BourseError | None = None
         self._receiving = asyncio.create_task(self._receive(), name="bourse admin client")
@@ -309,10 +311,23 @@ class Client:
         await self.request("unsubscribe", TopicParams(topic))
         self._frames.pop(topic, None)
 
-    def credit(self, topic: str) -> None:
-        """Let the daemon build the topic's next frame; `frames()` does it by itself."""
+    def credit(self, topic: str, delay_s: float = 0.0) -> None:
+        """Let the daemon build the topic's next frame; `frames()` does it by itself.
+
+        Credits of one moment go in one write, delayed ones when the first of them is due: what
+        costs is to wake the daemon, not the bytes.
+        """
+        is_late = delay_s > 0
+        owed = self._owed[is_late]
+        if not owed:
+            asyncio.get_running_loop().call_later(delay_s, self._pay, is_late)
+        owed.append(topic)
+
+    def _pay(self, is_late: bool) -> None:
+        """Give the credits back that wait for this moment."""
+        owed, self._owed[is_late] = self._owed[is_late], []
         if self._failure is None and not self._writer.is_closing():
-            self._writer.write(_line("credit", TopicParams(topic), None))
+            self._writer.write(b"".join(_line("credit", TopicParams(one), None) for one in owed))
 
     async def frames(
         self,
@@ -334,11 +349,7 @@ class Client:
                 topic = next(iter(self._frames))
                 frame = self._frames.pop(topic)
                 yield frame
-                delay_s = credit_delay(frame) if credit_delay else 0.0
-                if delay_s > 0:
-                    asyncio.get_running_loop().call_later(delay_s, self.credit, topic)
-                else:
-                    self.credit(topic)
+                self.credit(topic, credit_delay(frame) if credit_delay else 0.0)
             if self._failure is not None:
                 raise self._failure
             self._news.clear()

@@ -1,9 +1,10 @@
 """What watching costs: `console-cost` puts `bourse tui` on a terminal and looks at its process.
 
 The console runs on a pseudo terminal of its own, whose other end takes every byte. After its first
-full frame and a moment to settle, its processor time is read from /proc before and after the
-measured seconds: another program's load changes the wall clock, but hardly this. Measured twice:
-beside an exchange that trades (`bourse demo`, whose market has a fixed seed), and one at rest.
+full frame and a moment to settle, its processor clock is read before and after the measured
+seconds: another program's load changes the wall clock, but hardly this. Measured twice: beside an
+exchange that trades (`bourse demo`, whose market has a fixed seed), and one at rest. What it costs
+the exchange is the matter of bourse.bench.watched.
 """
 
 from __future__ import annotations
@@ -43,7 +44,13 @@ BUDGET_BYTES_PER_S = 64 * 1024
 BUDGET_RESIDENT_BYTES = 80 << 20
 BUDGET_FIRST_FRAME_SECONDS = 0.8
 BUDGET_IDLE_CORE_SHARE = 0.005
-_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+BUDGET_RTT_P50_RATIO = 1.10
+BUDGET_RTT_P99_RATIO = 1.25
+PAIR_SAMPLES = 10_000
+"""Round trips in each run of a pair: half a second or more, some paints long."""
+_SCHEDULER_CLOCK = 2
+"""Makes of a process's number the id of its processor clock, in nanoseconds; see
+clock_getcpuclockid(3)."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -59,9 +66,11 @@ class Cost(msgspec.Struct, frozen=True):
     frames: int
     """Bursts of bytes that came."""
     resident_bytes: int
+    wakings_per_s: float
+    """How often one of its threads went to sleep, and so woke before."""
 
 
-class _Terminal:
+class Terminal:
     """A console process on a pseudo terminal, and our end of it."""
 
     def __init__(self, admin: Path, size: tuple[int, int], rate_hz: int) -> None:
@@ -70,6 +79,7 @@ class _Terminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         words = ["-m", "bourse", "tui", "--admin", str(admin), "--rate-hz", str(rate_hz)]
         environment = {name: text for name, text in os.environ.items() if name != "NO_COLOR"}
+        self._started_s = time.monotonic()
         self._process = subprocess.Popen(
             [sys.executable, *words],
             stdin=slave,
@@ -103,10 +113,34 @@ class _Terminal:
                 break
         return taken, reads
 
+    def wait_for_first_frame(self, seconds_max: float) -> float:
+        """Take its first full frame; return the seconds since the process's start.
+
+        Raises:
+            UnavailableError: it showed none.
+        """
+        self.take(self._started_s + seconds_max - time.monotonic(), FULL_FRAME)
+        took_s = time.monotonic() - self._started_s
+        if not self.runs or took_s >= seconds_max:
+            raise UnavailableError("the console showed nothing; see what `bourse tui` says")
+        return took_s
+
+    def send_signal(self, number: int) -> None:
+        """Send the process a signal."""
+        self._process.send_signal(number)
+
     def processor_seconds(self) -> float:
         """Return the processor time that the process took so far, all its threads."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+        return time.clock_gettime(~self._process.pid << 3 | _SCHEDULER_CLOCK)
+
+    def wakings(self) -> int:
+        """Return how often its threads went to sleep so far."""
+        return sum(
+            int(line.split()[1])
+            for status in Path(f"/proc/{self._process.pid}/task").glob("*/status")
+            for line in status.read_text().splitlines()
+            if line.startswith("voluntary_ctxt_switches")
+        )
 
     def resident_bytes(self) -> int:
         """Return the process's resident memory."""
@@ -141,15 +175,12 @@ def watch(admin: Path, size: tuple[int, int], seconds: float, rate_hz: int = 5) 
     Raises:
         UnavailableError: the console showed nothing.
     """
-    started_s = time.monotonic()
-    terminal = _Terminal(admin, size, rate_hz)
+    terminal = Terminal(admin, size, rate_hz)
     try:
-        terminal.take(START_SECONDS_MAX, FULL_FRAME)
-        first_frame_s = time.monotonic() - started_s
-        if not terminal.runs or first_frame_s >= START_SECONDS_MAX:
-            raise UnavailableError("the console showed nothing; see what `bourse tui` says")
+        first_frame_s = terminal.wait_for_first_frame(START_SECONDS_MAX)
         terminal.take(SETTLE_SECONDS)
         before_s, began_s = terminal.processor_seconds(), time.monotonic()
+        wakings_before = terminal.wakings()
         taken = frames = 0
         while (left_s := began_s + seconds - time.monotonic()) > 0:
             more, reads = terminal.take(left_s)
@@ -163,6 +194,7 @@ def watch(admin: Path, size: tuple[int, int], seconds: float, rate_hz: int = 5) 
             bytes_per_s=taken / took_s,
             frames=frames,
             resident_bytes=terminal.resident_bytes(),
+            wakings_per_s=(terminal.wakings() - wakings_before) / took_s,
         )
     finally:
         terminal.close()
@@ -192,19 +224,22 @@ def _market(home: Path, seconds: float) -> Iterator[Path]:
         demo.wait()
 
 
-def measure(size: str, rate: int, seconds: float, data: Path | None) -> Result:
+def measure(size: str, rate: int, seconds: float, pairs: int, data: Path | None) -> Result:
     """Measure; see the module's text.
 
     Args:
         size: COLUMNSxROWS of the terminal.
         rate: paints a second: 1, 2, 5, 10, 20.
         seconds: how long each part is measured.
+        pairs: pairs of round-trip runs, without and with a console; 0: none.
         data: where the temporary data directories are made.
 
     Raises:
         UsageError: a flag is out of range.
         UnavailableError: exchange or console did not start.
     """
+    from bourse.bench import watched  # which needs this module's Terminal
+
     columns, _, rows = size.partition("x")
     if not (columns.isdecimal() and rows.isdecimal() and int(columns) >= 60 and int(rows) >= 16):
         raise UsageError(f"--size is {size!r}, expected COLUMNSxROWS, at least 60x16")
@@ -212,6 +247,8 @@ def measure(size: str, rate: int, seconds: float, data: Path | None) -> Result:
         raise UsageError(f"--rate-hz is {rate}, expected 1, 2, 5, 10 or 20")
     if not 1 <= seconds <= 3_600:
         raise UsageError(f"--seconds is {seconds:g}, expected 1 to 3600")
+    if not 0 <= pairs <= 1_000:
+        raise UsageError(f"--pairs is {pairs}, expected 0 to 1000")
     area = (int(columns), int(rows))
     load_average = results.load_average()
     with tempfile.TemporaryDirectory(prefix="bourse-", dir=data) as scratch:
@@ -223,6 +260,7 @@ def measure(size: str, rate: int, seconds: float, data: Path | None) -> Result:
     with PrivateDaemon(Durability.MEMORY, PollMode.BLOCK, data) as daemon:
         admin = Path(daemon.banner.admin)
         idle = watch(admin, area, seconds, rate)
+    ratios = watched.compare(area, rate, pairs, PAIR_SAMPLES, data) if pairs else None
     result = Result(
         workload=f"console-cost-{size}",
         boundary="console",
@@ -247,11 +285,24 @@ def measure(size: str, rate: int, seconds: float, data: Path | None) -> Result:
             "core_share": round(busy.core_share, 4),
             "idle_core_share": round(idle.core_share, 4),
             "bytes_per_s": round(busy.bytes_per_s),
+            "idle_wakings_per_s": round(idle.wakings_per_s, 1),
             "idle_bytes_per_s": round(idle.bytes_per_s),
             "resident_bytes": busy.resident_bytes,
             "first_frame_seconds": round(busy.first_frame_seconds, 3),
         },
     )
+    if ratios is not None:
+        result.checks += [
+            _budget("rtt_p50", ratios.p50, BUDGET_RTT_P50_RATIO, "times without a console"),
+            _budget("rtt_p99", ratios.p99, BUDGET_RTT_P99_RATIO, "times without a console"),
+        ]
+        result.parameters |= {
+            "pairs": ratios.pairs,
+            "rtt_p50_ratio": round(ratios.p50, 3),
+            "rtt_p99_ratio": round(ratios.p99, 3),
+            "rtt_p50_ns": ratios.p50_ns,
+            "rtt_p99_ns": ratios.p99_ns,
+        }
     result.environment = environment
     result.warnings = results.machine_warnings(environment)
     if area != BUDGET_SIZE or rate != BUDGET_RATE_HZ:

@@ -625,19 +625,28 @@ WORKLOADS = (
                 help="How long it is measured beside a market, and beside one at rest.",
                 default=20.0,
             ),
+            Flag(
+                name="pairs",
+                flag="--pairs",
+                kind=int,
+                metavar="N",
+                help="Pairs of round-trip runs, without and with a console; 0 leaves them out.",
+                default=20,
+            ),
             DATA,
         ),
         cases=(
             Case(
                 name="console-cost-120x36",
                 flags={"size": "120x36"},
-                quick={"seconds": 5.0},
-                full={"seconds": 60.0},
+                quick={"seconds": 5.0, "pairs": 0},
+                full={"seconds": 60.0, "pairs": 40},
             ),
         ),
         text=(
             "Processor time, bytes to the terminal and memory of `bourse tui` beside the demo's "
-            "market, and at rest. At 120x36 and 5 Hz the budgets are checks."
+            "market, and at rest; and how much longer round trips take while it watches, as the "
+            "median over pairs of runs. At 120x36 and 5 Hz the budgets are checks."
         ),
         example="console-cost --size 200x60",
     ),

@@ -3,8 +3,10 @@
     Feed (worker) ──► Store ──dirty topics──► paint timer ──► LineViews of the visible screen
 
 Nothing but the timer paints, and it leaves a paint out when the terminal has not taken the last one
-yet, so a slow line shows the newest numbers, not old ones late. Actions are rows of
-bourse.admin.actions, done by deeds.py; what they come to is shown as a toast and on the Log screen.
+yet, so a slow line shows the newest numbers, not old ones late. It rests while there is nothing
+new; a beat a second looks after what changes without news, such as the age of the last frame.
+Actions are rows of bourse.admin.actions, done by deeds.py; what they come to is shown as a toast
+and on the Log screen.
 """
 
 from __future__ import annotations
@@ -46,6 +48,7 @@ from bourse.tui.widgets.bars import Chosen
 from bourse.tui.widgets.ladder import LEVELS_ASKED
 from bourse.tui.widgets.level import LEVELS_ASKED_MAX
 
+BEAT_SECONDS = 1.0
 REPEAT_SECONDS = 30.0
 """The same trouble is told once in this time, and counted."""
 BACKLOG_WRITES_MAX = 1
@@ -167,7 +170,7 @@ class Console(App[None]):
             loop = asyncio.get_running_loop()
             for number in END_SIGNALS:
                 loop.add_signal_handler(number, self._end_by_signal, number)
-            self.set_interval(1.0, self._watch_terminal)
+        self.set_interval(BEAT_SECONDS, self._beat)
         self._set_timer(self.state.rate_hz)
         self._start_feed()
         if self.state.screen != self.DEFAULT_MODE:
@@ -178,8 +181,11 @@ class Console(App[None]):
     def _end_by_signal(self, number: int) -> None:
         self.exit(return_code=128 + number)
 
-    def _watch_terminal(self) -> None:
-        """End when the terminal is gone: nothing else would tell (a hang-up may be ignored)."""
+    def _beat(self) -> None:
+        """Paint what has grown old; end when the terminal is gone: a hang-up may be ignored."""
+        self._wake()
+        if self.is_headless:
+            return
         try:
             termios.tcgetattr(sys.__stdin__.fileno())  # type: ignore[union-attr]
         except (termios.error, OSError, ValueError, AttributeError):
@@ -230,6 +236,8 @@ class Console(App[None]):
         async with contextlib.aclosing(feed.events(credit_delay)) as happenings:
             async for event in happenings:
                 is_news = store.apply(event)
+                if is_news:
+                    self._wake()
                 if isinstance(event, Connection):
                     self._tell_connection(event)
 
@@ -261,6 +269,11 @@ class Console(App[None]):
             self._paint_timer.stop()
         self._paint_timer = self.set_interval(1 / rate_hz, self.paint)
 
+    def _wake(self) -> None:
+        """Let the paint timer go on, if it rests; its next paint is at once then."""
+        if self._paint_timer is not None:
+            self._paint_timer.resume()
+
     def on_app_blur(self, event: events.AppBlur) -> None:
         """Nobody looks at this terminal: once a second is enough."""
         self._set_timer(1)
@@ -288,6 +301,8 @@ class Console(App[None]):
         if self._ui_changed or self.state.replay_started is not None:
             self._ui_changed = False
             dirty.add(UI)
+        if not dirty and self._paint_timer is not None:
+            self._paint_timer.pause()
         return self._paint_views(dirty) if dirty else 0
 
     def _paint_views(self, dirty: set[str] | None) -> int:
@@ -343,6 +358,7 @@ class Console(App[None]):
             severity: information, warning or error.
         """
         self.store.note("info" if severity == "information" else severity, sentence)
+        self._wake()
         now = self.state.clock()
         told, repeats = self._told.get(key, (-REPEAT_SECONDS, 0))
         if severity != "information" and now - told < REPEAT_SECONDS:

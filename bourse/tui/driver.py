@@ -1,33 +1,67 @@
-"""The terminal driver of a console that runs for months: bad bytes never end it.
+"""The terminal driver of a console that runs for months: bad bytes never end it, waiting is free.
 
 Source: Textual 8.2.8's LinuxDriver decodes the keyboard strictly, so one byte 0xff, a latin-1 paste
 or an X10 mouse report past column 95 (textual issue 6668) raises UnicodeDecodeError: the app ends.
+It also looks ten times a second whether it shall end, and without pause at a terminal that is gone.
 """
 
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable
+import os
+import select
 
-from textual.drivers import linux_driver
+from textual._xterm_parser import XTermParser
+from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
+
+READ_BYTES_MAX = 4_096
+ESCAPE_SECONDS = 0.1
+"""How long the rest of a sequence may take; a lone Esc is one that nothing followed."""
 
 
 class OpsDriver(LinuxDriver):
-    """Decode what cannot be decoded as replacement characters, and tell the output's backlog."""
+    """Replace what cannot be decoded, sleep until a key comes, and tell the output's backlog."""
+
+    def __init__(self, app: App[object], **options: object) -> None:
+        super().__init__(app, **options)  # type: ignore[arg-type]
+        self._ending = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        """Readable once the input thread shall end."""
 
     def run_input_thread(self) -> None:
-        """Read the keyboard with a decoder that replaces bad bytes."""
+        """Read the keyboard until `disable_input`, or until the terminal is gone."""
+        parser = XTermParser(self._debug)
+        decode = codecs.getincrementaldecoder("utf-8")(errors="replace").decode
+        waited_for = select.poll()
+        for descriptor in (self.fileno, self._ending):
+            waited_for.register(descriptor, select.POLLIN)
+        while True:
+            wait_ms = None if parser._timeout_time is None else int(ESCAPE_SECONDS * 1e3)
+            ready = [descriptor for descriptor, _ in waited_for.poll(wait_ms)]
+            if self._ending in ready:
+                return
+            if self.fileno in ready:
+                try:
+                    data = os.read(self.fileno, READ_BYTES_MAX)
+                except OSError:
+                    return
+                if not data:
+                    return
+                for message in parser.feed(decode(data)):
+                    self.process_message(message)
+            for message in parser.tick():
+                self.process_message(message)
 
-        def lenient(encoding: str) -> Callable[[], codecs.IncrementalDecoder]:
-            return lambda: codecs.getincrementaldecoder(encoding)(errors="replace")
+    def disable_input(self) -> None:
+        """End the input thread; `start_application_mode` may start another."""
+        os.eventfd_write(self._ending, 1)
+        super().disable_input()
+        os.eventfd_read(self._ending)
 
-        # The module's own name for it, looked up once as the thread starts.
-        setattr(linux_driver, "getincrementaldecoder", lenient)  # noqa: B010
-        try:
-            super().run_input_thread()
-        finally:
-            setattr(linux_driver, "getincrementaldecoder", codecs.getincrementaldecoder)  # noqa: B010
+    def close(self) -> None:
+        """Clean up."""
+        super().close()
+        os.close(self._ending)
 
     @property
     def backlog(self) -> int:
