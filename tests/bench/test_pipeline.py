@@ -1,6 +1,8 @@
 """The workloads between two cores: their checks hold, and name every fault on the way to them."""
 
 import os
+import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +54,18 @@ def test_one_wrong_event_voids_the_figure(fault: int, names: set[str]) -> None:
     always = {"events_exact", "heard_bought_equals_sold", "event_digest_heard"}
     assert failed(found) == names | always
     assert found.exit_code == 1
+
+
+@two_cpus
+def test_the_floor_under_it_is_measured_by_a_program_of_its_own(tmp_path: Path) -> None:
+    program = tmp_path / "ring_floor"
+    source = Path(__file__).resolve().parents[2] / "bench" / "ring_floor.c"
+    subprocess.run(["cc", "-O2", "-Werror", "-pthread", source, "-o", program], check=True)
+    said = subprocess.run([program, "1"], capture_output=True, text=True, timeout=60, check=True)
+
+    rows = [line.split() for line in said.stdout.splitlines()]
+    assert [row[0] for row in rows] == ["lines", "1", "1", "2"]
+    assert all(float(row[3]) > 0 for row in rows[1:])
 
 
 def test_the_ring_reads_back_what_was_pushed() -> None:
