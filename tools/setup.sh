@@ -31,13 +31,18 @@ sys.exit(not (pathlib.Path(sysconfig.get_paths()["include"]) / "Python.h").exist
 }
 has_compiler() { [ -n "${CC:-}" ] || command -v cc >/dev/null || command -v gcc >/dev/null || command -v clang >/dev/null; }
 
+missing_for_tests() {
+    [ "$purpose" = test ] || return 0
+    command -v spin >/dev/null || echo spin
+    # Only root can mount what they make, and only root gets here with effect.
+    command -v mkfs.ext4 >/dev/null || echo e2fsprogs
+    command -v mkfs.xfs >/dev/null || echo xfsprogs
+    command -v tmux >/dev/null || echo tmux
+    # The one that has no window, of 280 MB: it is there in some twenty seconds.
+    command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || echo chromium-headless-shell
+}
+
 missing() {
-    if [ "$purpose" = test ]; then
-        command -v spin >/dev/null || echo spin
-        # Only root can mount what they make, and only root gets here with effect.
-        command -v mkfs.ext4 >/dev/null || echo e2fsprogs
-        command -v mkfs.xfs >/dev/null || echo xfsprogs
-    fi
     python=$(find_python)
     if [ -z "$python" ]; then
         has_compiler || echo gcc libc6-dev
@@ -51,11 +56,16 @@ missing() {
 
 purpose=${1:-work}
 packages=$(missing | tr '\n' ' ')
-if [ -n "$packages" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    say "installing missing system packages: $packages"
-    # shellcheck disable=SC2086  # a list of words
-    { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $packages; } >&2 ||
-        say "apt-get could not install them"
+extras=$(missing_for_tests)
+if [ -n "$packages$extras" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    say "installing missing system packages:" $packages $extras
+    apt-get update -qq >&2 || say "apt-get could not update its lists"
+    # Each of the tests' by itself: not every distribution has all of them.
+    for package in "$packages" $extras; do
+        # shellcheck disable=SC2086  # a list of words
+        [ -z "$package" ] || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $package >&2 ||
+            say "apt-get could not install $package"
+    done
 fi
 
 python=$(find_python)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bourse.cli.options import AdminOption, admin_path, command_app
 from bourse.cli.output import say
+
+if TYPE_CHECKING:
+    from bourse.tui.settings import Settings
 
 app = command_app()
 
@@ -50,6 +53,14 @@ def tui(
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print the settings in effect, and end.")
     ] = False,
+    in_browser: Annotated[
+        bool,
+        typer.Option("--web", help="Show it in a browser of this machine, until Ctrl-C."),
+    ] = False,
+    port: Annotated[
+        int,
+        typer.Option("--port", metavar="N", min=0, max=65_535, help="With --web; 0: a free one."),
+    ] = 0,
     size: Annotated[
         str | None,
         typer.Option(
@@ -100,11 +111,12 @@ def tui(
       bourse tui
       bourse tui --screen latency --theme light
       bourse tui --render 120x36 --screen wal --out wal.svg
+      bourse tui --web --read-only
       bourse tui --print-config
 
     \b
     Exit codes:
-      0  left, or rendered
+      0  left, or rendered, or --web was ended
       2  wrong usage or settings, or this is no terminal that could show it
       3  --render: no daemon answers
     """
@@ -116,6 +128,8 @@ def tui(
 
     if screen not in SCREENS:
         raise UsageError(f"--screen is {screen!r}, expected one of {', '.join(SCREENS)}")
+    if in_browser and size is not None:
+        raise UsageError("--web and --render are two different things; give one of them")
     if (size is None) != (out is None):
         raise UsageError("--render and --out go together")
     settings = load(config)
@@ -137,6 +151,30 @@ def tui(
         keys = [key for key in press.split(",") if key]
         render_to(out, admin_path(admin), size, seconds, settings, screen, keys)
         return 0
+    if in_browser:
+        return serve(admin_path(admin), settings, screen, port)
     from bourse.tui.app import run
 
     return run(admin_path(admin), settings=settings, screen=screen)
+
+
+def serve(admin: Path, settings: Settings, screen: str, port: int) -> int:
+    """Serve the console to browsers of this machine.
+
+    Raises:
+        UsageError: the extra is not installed, or the port is taken.
+    """
+    from bourse.errors import UsageError
+
+    try:
+        from bourse.tui import browser
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"--web needs the extra web ({error.name} is missing); "
+            "install it with: pip install 'bourse-exchange[web]'"
+        ) from None
+
+    def tell(address: str) -> None:
+        say(f"The console is at {address}\nOnly this address opens it. Ctrl-C ends it.")
+
+    return browser.serve(admin, settings, screen, port, tell)

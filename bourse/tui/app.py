@@ -16,7 +16,6 @@ import contextlib
 import os
 import signal
 import sys
-import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -184,11 +183,7 @@ class Console(App[None]):
     def _beat(self) -> None:
         """Paint what has grown old; end when the terminal is gone: a hang-up may be ignored."""
         self._wake()
-        if self.is_headless:
-            return
-        try:
-            termios.tcgetattr(sys.__stdin__.fileno())  # type: ignore[union-attr]
-        except (termios.error, OSError, ValueError, AttributeError):
+        if getattr(self._driver, "is_gone", False):
             self.exit(return_code=128 + signal.SIGHUP)
 
     # --- the daemon
@@ -401,6 +396,21 @@ def is_mono() -> bool:
     return bool(os.environ.get("NO_COLOR"))
 
 
+def made(
+    admin_path: str | Path, settings: Settings, screen: str, driver_class: type[Driver]
+) -> Console:
+    """Make a daemon's console, in colours or without as the environment wants it."""
+    mono = is_mono()
+    wish = os.environ.get("NO_COLOR")
+    if wish is not None and not mono:
+        del os.environ["NO_COLOR"]  # Textual takes an empty one for a wish
+    feed = Feed(admin_path, subscriptions(settings.rate_hz), name="bourse tui")
+    console = Console(feed, settings=settings, mono=mono, screen=screen, driver_class=driver_class)
+    if wish is not None:  # Textual takes it out of the environment; children want it back
+        os.environ["NO_COLOR"] = wish
+    return console
+
+
 def run(
     admin_path: str | Path,
     rate_hz: int | None = None,
@@ -440,14 +450,7 @@ def run(
             f"The console needs a terminal that can move its cursor (TERM is "
             f"{os.environ.get('TERM', '') or 'not set'}); for text use: bourse top --once"
         )
-    mono = is_mono()
-    wish = os.environ.get("NO_COLOR")
-    if wish is not None and not mono:
-        del os.environ["NO_COLOR"]  # Textual takes an empty one for a wish
-    feed = Feed(admin_path, subscriptions(settings.rate_hz), name="bourse tui")
-    console = Console(feed, settings=settings, mono=mono, screen=screen, driver_class=OpsDriver)
-    if wish is not None:  # Textual takes it out of the environment; children want it back
-        os.environ["NO_COLOR"] = wish
+    console = made(admin_path, settings, screen, OpsDriver)
     handlers = {number: signal.getsignal(number) for number in END_SIGNALS}
     try:
         console.run(mouse=settings.mouse)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import os
 import select
+import termios
 
 from textual._xterm_parser import XTermParser
 from textual.app import App
@@ -62,6 +63,15 @@ class OpsDriver(LinuxDriver):
         """Clean up."""
         super().close()
         os.close(self._ending)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the terminal is: nothing else may tell, for a hang-up may be ignored."""
+        try:
+            termios.tcgetattr(self.fileno)
+        except (termios.error, OSError):
+            return True
+        return False
 
     @property
     def backlog(self) -> int:
