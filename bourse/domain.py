@@ -36,12 +36,12 @@ class CommandKind(IntEnum):
     NEW_ORDER = 1
     CANCEL = 2
     REPLACE = 3
-    MASS_CANCEL = 4  # reserved
+    MASS_CANCEL = 4
     SESSION_OPEN = 5
     SESSION_END = 6
     INSTRUMENT_DEFINE = 7
-    HALT = 8  # reserved
-    RESUME = 9  # reserved
+    HALT = 8
+    RESUME = 9
     SNAPSHOT_MARK = 10
     DEPTH = 128
     FENCE = 129
@@ -102,6 +102,10 @@ class Reason(IntEnum):
     DUPLICATE_INSTRUMENT = 42
     DUPLICATE_SESSION = 43
     LOW_SPACE = 44
+    HALTED = 45
+    ALREADY_HALTED = 46
+    NOT_HALTED = 47
+    NOTHING_TO_CANCEL = 48
 
     @property
     def sentence(self) -> str:
@@ -136,6 +140,10 @@ _SENTENCES = {
     Reason.DUPLICATE_INSTRUMENT: "An instrument with this id exists already.",
     Reason.DUPLICATE_SESSION: "A session with this id was opened before.",
     Reason.LOW_SPACE: "The exchange's disk is nearly full: new orders are refused, cancels work.",
+    Reason.HALTED: "The instrument is halted: only cancels work until the operator resumes it.",
+    Reason.ALREADY_HALTED: "The instrument is halted already.",
+    Reason.NOT_HALTED: "The instrument is not halted.",
+    Reason.NOTHING_TO_CANCEL: "No live order is left to cancel.",
 }
 
 

@@ -284,6 +284,12 @@ def check(engine: Engine) -> None:
             and sell.side == SELL,
             "an instrument is found by its id",
         )
+        require(
+            buy.is_halted <= 1 and sell.is_halted == buy.is_halted,
+            "both sides of a book are halted, or none",
+        )
+        if buy.is_halted:
+            digest += fold((cython.cast(uint64_t, buy.instrument_id) * 4 + 3) * P5, M1)
         orders += check_side(books, book, cython.address(digest))
         orders += check_side(books, book + 1, cython.address(digest))
         levels += buy.level_count + sell.level_count
@@ -303,7 +309,7 @@ def check(engine: Engine) -> None:
     check_index(
         cython.address(books.by_instrument_id), books.state.instrument_count, "by_instrument_id"
     )
-    require(books.state.state_digest == digest, "the state digest is that of the live orders")
+    require(books.state.state_digest == digest, "the state digest is that of the books")
     require(books.state.bought_lots == books.state.sold_lots, "bought = sold")
     require(books.state.order_count + 1 == books.state.next_order_id, "accepted orders are counted")
 

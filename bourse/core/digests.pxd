@@ -48,6 +48,11 @@ cdef inline uint64_t order_term(
     return fold(order_id * P1 + priority * P2 + leaves_lots * P4 + place, M1)
 
 
+cdef inline uint64_t halted_term(uint32_t instrument_id) noexcept nogil:
+    # What a halted instrument adds to the state digest: as an order of no side, with nothing else to it.
+    return order_term(0, 0, 0, place_word(instrument_id, 3, 0))
+
+
 cdef inline uint64_t link(uint64_t digest, uint64_t word) noexcept nogil:
     # Return the event digest after one more event's word.
     digest = digest ^ word

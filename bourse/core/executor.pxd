@@ -16,6 +16,7 @@ cdef enum:
     PHASE_CANCEL = 5                # the one order in `target`
     PHASE_CANCEL_SESSION = 6        # all orders of the session in `target`
     PHASE_REPLACE = 7               # the order in `target`: what it was is still in the book
+    PHASE_MASS_CANCEL = 8           # at most `taker.open_lots` more orders of the session in `target`
 
 
 cdef class Executor:

@@ -66,6 +66,7 @@ from cython.cimports.bourse.core.registry import (
     find_session,
     free_session_if_over,
     open_session,
+    set_halted,
     symbol_is_valid,
 )
 from cython.cimports.bourse.core.structures import (
@@ -78,6 +79,7 @@ from cython.cimports.bourse.core.structures import (
 )
 from cython.cimports.bourse.core.words import (
     ACCEPTED,
+    ALREADY_HALTED,
     BAD_COMMAND,
     BUY,
     BY_ORDER_ID,
@@ -93,14 +95,19 @@ from cython.cimports.bourse.core.words import (
     FIRST_READ,
     FOK,
     FOK_CANNOT_FILL,
+    HALT,
+    HALTED,
     HEAD,
     INSTRUMENT_DEFINE,
     IOC,
     LIMIT,
     LOW_SPACE,
     MARKET,
+    MASS_CANCEL,
     NEW_ORDER,
     NO_LIQUIDITY,
+    NOT_HALTED,
+    NOTHING_TO_CANCEL,
     OPERATOR,
     OPERATOR_CANCELLED,
     OUT_OF_MEMORY,
@@ -110,6 +117,7 @@ from cython.cimports.bourse.core.words import (
     REPLACE,
     REPLACED,
     REPLACED_TO_FILLED,
+    RESUME,
     SELL,
     SESSION_END,
     SESSION_ENDED,
@@ -176,14 +184,13 @@ def judge_new_order(executor: Executor, command: CommandPtr) -> uint32_t:
     if book == 0:
         return UNKNOWN_INSTRUMENT
     # Unsigned, so that 0 is far above the range, too.
-    if (
-        side - BUY > SELL - BUY
-        or order_type - LIMIT > FOK - LIMIT
-        or ((command.flags | SPACE_IS_LOW) != SPACE_IS_LOW)
-    ):
+    if side - BUY > SELL - BUY or order_type - LIMIT > FOK - LIMIT:
         return BAD_COMMAND
-    if command.flags == SPACE_IS_LOW:
-        return LOW_SPACE
+    # One look for both: neither is there but on a bad day.
+    if (command.flags | side_at(books, book).is_halted) != 0:
+        if (command.flags | SPACE_IS_LOW) != SPACE_IS_LOW:
+            return BAD_COMMAND
+        return LOW_SPACE if command.flags == SPACE_IS_LOW else HALTED
     if command.qty_lots == 0:
         return ZERO_QUANTITY
     executor.tag = client_tag(books, session_at(books, session), command.client_order_id)
@@ -574,10 +581,12 @@ def judge_replace(executor: Executor, command: CommandPtr) -> uint32_t:
     filled_lots = order.qty_lots - order.leaves_lots
     executor.target = slot
     taker.own_side = level_at(books, order.level).side
+    side = side_at(books, taker.own_side)
+    if side.is_halted:
+        return HALTED
     taker.open_lots = 0
     if command.qty_lots > filled_lots:
         taker.open_lots = command.qty_lots - filled_lots
-        side = side_at(books, taker.own_side)
         maker_side = side_at(books, taker.own_side ^ 1)
         key = key_of(side.side, command.price_ticks)
         taker.limit_key = ~key
@@ -837,6 +846,112 @@ def judge_instrument_define(executor: Executor, command: CommandPtr) -> uint32_t
     return 0
 
 
+# --- What only the operator may do ----------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge_halt(executor: Executor, command: CommandPtr) -> uint32_t:
+    """Halt or resume an instrument, or return why that is refused."""
+    books: BooksPtr = cython.address(executor.books)
+    book: uint32_t
+    is_halted: cython.bint = command.kind == HALT
+    if command.flags != 0 or command.session_id != OPERATOR:
+        return BAD_COMMAND
+    book = find_instrument(books, command.instrument_id)
+    if book == 0:
+        return UNKNOWN_INSTRUMENT
+    if side_at(books, book).is_halted == is_halted:
+        return ALREADY_HALTED if is_halted else NOT_HALTED
+    set_halted(books, book, is_halted)
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def holds_until(books: BooksPtr, session: SessionPtr, order_id: uint64_t) -> cython.bint:
+    """Say whether a session has a live order up to `order_id`; its list ascends."""
+    return (
+        session.session_id != 0
+        and session.head != 0
+        and order_at(books, session.head).order_id <= order_id
+    )
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def first_to_cancel(books: BooksPtr, order_id: uint64_t) -> uint32_t:
+    """Return the slot of the lowest session id with a live order up to `order_id`, 0 when none.
+
+    Slots are given out anew after a restore, session ids are not: so a replay finds the same one.
+    """
+    slot: uint32_t
+    found: uint32_t = 0
+    lowest: uint64_t = ALL_ONES
+    for slot in range(1, cython.cast(uint32_t, books.session_pool.next_unused)):
+        if session_at(books, slot).session_id < lowest and holds_until(
+            books, session_at(books, slot), order_id
+        ):
+            found = slot
+            lowest = session_at(books, slot).session_id
+    return found
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def judge_mass_cancel(executor: Executor, command: CommandPtr) -> uint32_t:
+    """Return why a mass cancel is refused, 0 when the session in `target` has orders to end."""
+    books: BooksPtr = cython.address(executor.books)
+    until: uint64_t = books.state.next_order_id - 1
+    if command.flags != 0 or command.session_id != OPERATOR:
+        return BAD_COMMAND
+    if command.qty_lots == 0:
+        return ZERO_QUANTITY
+    if command.order_id != 0 and command.order_id < until:
+        until = command.order_id
+    if command.client_order_id == 0:
+        executor.target = first_to_cancel(books, until)
+    else:
+        if command.client_order_id >> 32 != 0:
+            return UNKNOWN_SESSION
+        executor.target = find_session(books, cython.cast(uint32_t, command.client_order_id))
+        if executor.target == 0:
+            return UNKNOWN_SESSION
+        if not holds_until(books, session_at(books, executor.target), until):
+            executor.target = 0
+    if executor.target == 0:
+        return NOTHING_TO_CANCEL
+    executor.head_order_id = until
+    executor.taker.open_lots = command.qty_lots
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def proceed_mass_cancel(executor: Executor, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Go on with an accepted mass cancel; false when the window is full."""
+    books: BooksPtr = cython.address(executor.books)
+    taker: TakerPtr = cython.address(executor.taker)
+    session: SessionPtr = session_at(books, executor.target)
+    if executor.phase == PHASE_HEAD:
+        if not put_head(executor, command, window):
+            return False
+        executor.phase = PHASE_MASS_CANCEL
+    # A closed session is forgotten with its last order, and its slot is then none.
+    while taker.open_lots != 0 and holds_until(books, session, executor.head_order_id):
+        if window.next == window.limit:
+            return False
+        cancel_order(executor, session.head, OPERATOR_CANCELLED, window)
+        taker.open_lots -= 1
+    executor.phase = PHASE_IDLE
+    return True
+
+
 # --- All kinds ------------------------------------------------------------------------------------
 
 
@@ -855,12 +970,32 @@ def judge(executor: Executor, command: CommandPtr) -> uint32_t:
         return judge_session_end(executor, command)
     if command.kind == INSTRUMENT_DEFINE:
         return judge_instrument_define(executor, command)
+    if command.kind == HALT or command.kind == RESUME:
+        return judge_halt(executor, command)
+    if command.kind == MASS_CANCEL:
+        return judge_mass_cancel(executor, command)
     if command.kind == SNAPSHOT_MARK and command.flags == 0:
         return 0
     return BAD_COMMAND
 
 
 @cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def proceed_seldom(executor: Executor, command: CommandPtr, window: WindowPtr) -> cython.bint:
+    """Go on with an accepted command of a kind that is seldom; false when the window is full."""
+    if command.kind == SESSION_END:
+        return proceed_session_end(executor, command, window)
+    if command.kind == MASS_CANCEL:
+        return proceed_mass_cancel(executor, command, window)
+    if not put_head(executor, command, window):
+        return False
+    executor.phase = PHASE_IDLE
+    return True
+
+
+@cython.cfunc
+@cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
 def proceed(executor: Executor, command: CommandPtr, window: WindowPtr) -> cython.bint:
@@ -871,8 +1006,8 @@ def proceed(executor: Executor, command: CommandPtr, window: WindowPtr) -> cytho
         return proceed_cancel(executor, command, window)
     if executor.reason == 0 and command.kind == REPLACE:
         return proceed_replace(executor, command, window)
-    if executor.reason == 0 and command.kind == SESSION_END:
-        return proceed_session_end(executor, command, window)
+    if executor.reason == 0:
+        return proceed_seldom(executor, command, window)
     if not put_head(executor, command, window):
         return False
     executor.phase = PHASE_IDLE

@@ -148,6 +148,7 @@ def export_instruments(books: BooksPtr, out: InstrumentRecordPtr, capacity: uint
         side = side_at(books, 2 * which + 2)
         memset(cython.address(out[which]), 0, cython.sizeof(InstrumentRecord))
         out[which].instrument_id = side.instrument_id
+        out[which].is_halted = side.is_halted
         memcpy(cython.address(out[which].symbol[0]), cython.address(side.symbol), 8)
         side = side_at(books, 2 * which + 3)
         memcpy(cython.address(out[which].symbol[8]), cython.address(side.symbol), 8)

@@ -89,6 +89,6 @@ cdef struct EngineState:            # 128 bytes: every counter that a snapshot m
 
 cdef struct InstrumentRecord:       # 32 bytes: one instrument, as in snapshots
     uint32_t instrument_id
-    uint32_t spare
+    uint32_t is_halted              # 1: cancels only
     uint8_t symbol[16]              # ASCII, zero bytes after it
     uint64_t spare2

@@ -13,7 +13,7 @@ EVENT = struct.Struct("<BBBBIQQQqQQII")
 DEPTH_LEVEL = struct.Struct("<qQII")
 ORDER_RECORD = struct.Struct("<QQQQQqIIBBB5x")
 ENGINE_STATE = struct.Struct("<12Q4I16x")
-INSTRUMENT_RECORD = struct.Struct("<I4x16s8x")
+INSTRUMENT_RECORD = struct.Struct("<II16s8x")
 
 COMMAND_SIZE = 64
 EVENT_SIZE = 64
@@ -112,6 +112,8 @@ class InstrumentRecord(NamedTuple):
     """One instrument, as in snapshots."""
 
     instrument_id: int
+    is_halted: int
+    """1: cancels only."""
     symbol: bytes
     """ASCII, filled up to 16 bytes with zeros."""
 

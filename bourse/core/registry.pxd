@@ -13,6 +13,7 @@ cdef bint symbol_is_valid(uint64_t low, uint64_t high) noexcept nogil
 cdef bint define_instrument(
     Books *books, uint32_t instrument_id, uint64_t symbol_low, uint64_t symbol_high,
 ) noexcept nogil
+cdef void set_halted(Books *books, uint32_t slot, bint is_halted) noexcept nogil
 
 
 cdef inline uint32_t find_session(Books *books, uint32_t session_id) noexcept nogil:

@@ -1,9 +1,10 @@
-"""Opens sessions and defines instruments (registry.pxd). Compiled only."""
+"""Opens sessions, defines and halts instruments (registry.pxd). Compiled only."""
 
 from __future__ import annotations
 
 import cython
 from cython.cimports.bourse.core.books import BooksPtr, session_at, side_at
+from cython.cimports.bourse.core.digests import halted_term
 from cython.cimports.bourse.core.indexes import index_add, index_ready
 from cython.cimports.bourse.core.pools import PoolPtr, pool_ready
 from cython.cimports.bourse.core.structures import SessionPtr, SidePtr
@@ -84,3 +85,17 @@ def define_instrument(
     index_add(cython.address(books.by_instrument_id), instrument_id, slot)
     books.state.instrument_count += 1
     return True
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def set_halted(books: BooksPtr, slot: uint32_t, is_halted: cython.bint) -> cython.void:
+    """Halt or resume the instrument whose buy side is in `slot`; the state digest follows."""
+    term: uint64_t = halted_term(side_at(books, slot).instrument_id)
+    if is_halted:
+        books.state.state_digest += term
+    else:
+        books.state.state_digest -= term
+    side_at(books, slot).is_halted = is_halted
+    side_at(books, slot + 1).is_halted = is_halted

@@ -33,6 +33,7 @@ from cython.cimports.bourse.core.registry import (
     find_instrument,
     find_session,
     open_session,
+    set_halted,
     symbol_is_valid,
 )
 from cython.cimports.bourse.core.structures import LevelPtr, OrderPtr, SidePtr, Uint32Ptr
@@ -167,10 +168,13 @@ def restore(
             instrument[number].instrument_id == 0
             or find_instrument(books, instrument[number].instrument_id) != 0
             or not symbol_is_valid(symbol[0], symbol[1])
+            or instrument[number].is_halted > 1
         ):
             raise ValueError(f"instrument {instrument[number].instrument_id} is not valid")
         if not define_instrument(books, instrument[number].instrument_id, symbol[0], symbol[1]):
             raise MemoryError
+        if instrument[number].is_halted:
+            set_halted(books, find_instrument(books, instrument[number].instrument_id), True)
     for number in range(len(sessions) // cython.sizeof(uint32_t)):
         if session_ids[number] == OPERATOR:
             continue

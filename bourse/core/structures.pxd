@@ -1,6 +1,6 @@
 # What fills the pools: the C layout of orders, levels, blocks of levels, sides of books, and sessions.
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from * nogil:
     """
@@ -58,7 +58,9 @@ cdef struct BookSide:               # 64 bytes; slot 2n is instrument n's buy si
     uint32_t block_count
     uint32_t block_capacity
     uint32_t instrument_id
-    uint32_t side                   # BUY or SELL
+    uint8_t side                    # BUY or SELL
+    uint8_t is_halted               # cancels only; the same on both sides of a book
+    uint16_t spare
     uint64_t symbol                 # buy side: first 8 bytes; sell side: last 8 bytes
 
 

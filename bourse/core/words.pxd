@@ -13,9 +13,12 @@ cdef enum:
     NEW_ORDER = 1
     CANCEL = 2
     REPLACE = 3
+    MASS_CANCEL = 4
     SESSION_OPEN = 5
     SESSION_END = 6
     INSTRUMENT_DEFINE = 7
+    HALT = 8
+    RESUME = 9
     SNAPSHOT_MARK = 10
     FIRST_READ = 128                # kinds from here are not logged and never reach execute()
 
@@ -51,3 +54,7 @@ cdef enum:
     DUPLICATE_INSTRUMENT = 42
     DUPLICATE_SESSION = 43
     LOW_SPACE = 44
+    HALTED = 45
+    ALREADY_HALTED = 46
+    NOT_HALTED = 47
+    NOTHING_TO_CANCEL = 48

@@ -139,7 +139,7 @@ def _policy_warnings(config: DaemonConfig) -> list[str]:
 
 def _logged_symbol(engine: Engine) -> str:
     """Return the symbol that the log gave the instrument; empty before it did."""
-    for instrument_id, symbol in INSTRUMENT_RECORD.iter_unpack(engine.instruments()):
+    for instrument_id, _, symbol in INSTRUMENT_RECORD.iter_unpack(engine.instruments()):
         if instrument_id == INSTRUMENT_ID:
             return bytes(symbol).rstrip(b"\0").decode("ascii")
     return ""

@@ -101,6 +101,15 @@ def read_log(path: Path) -> tuple[segment.Tail, list[int]]:
         opened.close()
 
 
+def operator_command(number: int, session: int) -> Command:
+    """Return a halt, a resume or a mass cancel."""
+    kind = (9, 9, 4, 8, 9)[number % 5]
+    if kind == 4:
+        named = session if number % 2 else 0
+        return Command(kind, session_id=1, client_order_id=named, qty_lots=1 + number % 3)
+    return Command(kind, session_id=1, instrument_id=1)
+
+
 def random_commands(seed: int, count: int, sessions: int = 3) -> list[bytes]:
     """Return a seeded stream that defines, opens, trades, cancels and ends sessions."""
     generator = random.Random(seed)
@@ -143,6 +152,11 @@ def random_commands(seed: int, count: int, sessions: int = 3) -> list[bytes]:
             opened[opened.index(session)] = next_session
             next_session += 1
         else:
-            stream.append(Command(kind=generator.choice([10, 77])))
+            kind = generator.choice([10, 77])
+            # The golden files are made of shorter streams.
+            if kind == 77 and len(stream) > 60:
+                stream.append(operator_command(len(stream), session))
+            else:
+                stream.append(Command(kind=kind))
     # The last byte of each command is not zero: a zeroed tail never happens to be right.
     return [one._replace(client_time_ns=-1).pack() for one in stream[:count]]

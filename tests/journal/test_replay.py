@@ -8,6 +8,7 @@ import pytest
 
 from bourse.core.engine import Engine
 from bourse.core.records import Command
+from bourse.domain import Reason
 from bourse.errors import CorruptError, JournalError, UsageError
 from bourse.journal import format as layout
 from bourse.journal import snapshot, storage
@@ -53,6 +54,24 @@ def test_ten_thousand_random_commands_live_and_replayed_are_equal(tmp_path):
     again = replay(store.path)
     assert (again.records, again.event_digest) == (result.records, result.event_digest)
     assert summary(again.engine) == summary(result.engine)
+
+
+def test_a_halt_is_there_after_replay_snapshot_and_recovery(tmp_path):
+    store = Store(tmp_path)
+    store.run(random_commands(12, 50))
+    order = Command(1, 1, 1, 0, 1, 2, 0, 4711, 0, 1, 1)
+    halt = Command(8, session_id=1, instrument_id=1)
+    store.batch([order.pack(), halt.pack()])
+    store.snapshot()
+    store.close()
+    replayed = replay(tmp_path).engine
+    recovered = recover(tmp_path, preallocate_bytes=65536)
+
+    for engine in (replayed, recovered.engine):
+        assert summary(engine) == summary(store.engine)
+        head = engine.apply(order._replace(client_order_id=4712).pack())[:64]
+        assert head[1] == Reason.HALTED
+    assert recovered.snapshot_seq == 53
 
 
 def test_events_of_one_command_that_overflow_the_window_all_come(tmp_path):

@@ -79,6 +79,7 @@ class Model:
         self.orders_max = orders_max
         self.orders: list[Order] = []
         self.instruments: dict[int, bytes] = {}
+        self.halted: set[int] = set()
         self.open_sessions = {OPERATOR}
         self.last_session_id = OPERATOR
         self.wal_seq = 0
@@ -94,8 +95,9 @@ class Model:
     # --- looking ---
 
     def state_digest(self) -> int:
-        """Computed from nothing but the live orders."""
-        return sum(order.term() for order in self.orders) % U64
+        """Computed from nothing but the live orders and the halted instruments."""
+        halted = [fold((number * 4 + 3) * P5 % U64, M1) for number in self.halted]
+        return (sum(order.term() for order in self.orders) + sum(halted)) % U64
 
     def state(self) -> EngineState:
         """All counters, as the engine has them."""
@@ -213,6 +215,10 @@ class Model:
                 self.session_end(command)
             case CommandKind.INSTRUMENT_DEFINE:
                 self.instrument_define(command)
+            case CommandKind.HALT | CommandKind.RESUME:
+                self.halt(command)
+            case CommandKind.MASS_CANCEL:
+                self.mass_cancel(command)
             case CommandKind.SNAPSHOT_MARK:
                 self.head(command, Reason.BAD_COMMAND if command.flags else Reason.NONE)
             case _:
@@ -295,6 +301,8 @@ class Model:
             return Reason.BAD_COMMAND
         if command.flags:
             return Reason.LOW_SPACE
+        if order.instrument_id in self.halted:
+            return Reason.HALTED
         if order.qty == 0:
             return Reason.ZERO_QUANTITY
         if self.find(order.session_id, order.client_order_id):
@@ -346,6 +354,8 @@ class Model:
         order = self.find(command.session_id, command.client_order_id)
         if order is None:
             return self.head(command, Reason.UNKNOWN_ORDER)
+        if order.instrument_id in self.halted:
+            return self.head(command, Reason.HALTED)
         filled = order.qty - order.leaves
         if command.qty_lots <= filled:
             self.head(command, Reason.NONE, order.order_id)
@@ -409,3 +419,40 @@ class Model:
             return self.head(command, Reason.DUPLICATE_INSTRUMENT)
         self.instruments[command.instrument_id] = symbol
         return self.head(command, Reason.NONE)
+
+    def halt(self, command: Command) -> None:
+        """docs/matching.md, section 7: halt and resume."""
+        halts = command.kind == CommandKind.HALT
+        if command.flags or command.session_id != OPERATOR:
+            return self.head(command, Reason.BAD_COMMAND)
+        if command.instrument_id not in self.instruments:
+            return self.head(command, Reason.UNKNOWN_INSTRUMENT)
+        if (command.instrument_id in self.halted) == halts:
+            return self.head(command, Reason.ALREADY_HALTED if halts else Reason.NOT_HALTED)
+        self.halted ^= {command.instrument_id}
+        return self.head(command, Reason.NONE)
+
+    def mass_cancel(self, command: Command) -> None:
+        """docs/matching.md, section 7: a batch of one session's orders."""
+        if command.flags or command.session_id != OPERATOR:
+            return self.head(command, Reason.BAD_COMMAND)
+        if command.qty_lots == 0:
+            return self.head(command, Reason.ZERO_QUANTITY)
+        named = command.client_order_id
+        known = self.open_sessions | {order.session_id for order in self.orders}
+        if named and named not in known:
+            return self.head(command, Reason.UNKNOWN_SESSION)
+        until = min(command.order_id or U64, self.next_order_id - 1)
+        found = [
+            order
+            for order in self.orders
+            if order.order_id <= until and named in (0, order.session_id)
+        ]
+        if not found:
+            return self.head(command, Reason.NOTHING_TO_CANCEL)
+        lowest = min(order.session_id for order in found)
+        found = [order for order in found if order.session_id == lowest]
+        self.head(command, Reason.NONE, until)
+        for order in sorted(found, key=lambda o: o.order_id)[: command.qty_lots]:
+            self.end(order, Reason.OPERATOR_CANCELLED)
+        return None

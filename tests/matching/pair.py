@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bourse.core.engine import Engine
 from bourse.core.records import (
+    INSTRUMENT_RECORD,
     Command,
     EngineState,
     Event,
@@ -43,6 +44,14 @@ class Pair:
         self.engine.check()
         assert EngineState.unpack(self.engine.state_bytes()) == self.model.state()
         assert unpack_order_records(self.engine.orders()) == self.model.records()
+        halted = {
+            instrument_id
+            for instrument_id, is_halted, _ in INSTRUMENT_RECORD.iter_unpack(
+                self.engine.instruments()
+            )
+            if is_halted
+        }
+        assert halted == self.model.halted
         assert self.engine.sessions() == sorted(self.model.open_sessions)
         for instrument_id in self.model.instruments:
             bids, asks = self.engine.depth_levels(instrument_id=instrument_id)

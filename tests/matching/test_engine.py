@@ -59,6 +59,10 @@ def run(engine: Engine, commands: list[Command]) -> None:
     engine.run(b"".join(command.pack() for command in commands))
 
 
+def operator(kind: CommandKind, **fields: int) -> Command:
+    return Command(kind=kind, session_id=1, **fields)
+
+
 # --- Digests ---
 
 
@@ -83,6 +87,11 @@ def test_vectors_of_the_specification_hold() -> None:
         replace(6, 4, 100),
         replace(6, 9, 102),
         replace(6, 5, 102),
+        limit(8, Side.BUY, 5, 100),
+        operator(CommandKind.HALT, instrument_id=1),
+        limit(9, Side.BUY, 5, 100),
+        operator(CommandKind.MASS_CANCEL, qty_lots=9),
+        operator(CommandKind.RESUME, instrument_id=1),
     ]
     pair = Pair()
     pair.define()

@@ -252,6 +252,37 @@ class EngineAgainstModel(RuleBasedStateMachine):
     def instrument_define(self, instrument: int, symbol: bytes) -> None:
         self.pair.define(instrument, symbol)
 
+    @rule(
+        kind=st.sampled_from([CommandKind.HALT, CommandKind.RESUME, CommandKind.RESUME]),
+        instrument=st.sampled_from([1, 1, 1, 2, 3, 9]),
+        s=st.sampled_from([1, 1, 1, 1, 2]),
+        flags=st.sampled_from([0, 0, 0, 0, 1]),
+        w=WINDOWS,
+    )
+    def halt(self, kind: int, instrument: int, s: int, flags: int, w: int) -> None:
+        self.pair.send(Command(kind=kind, instrument_id=instrument, session_id=s, flags=flags), w)
+
+    @rule(
+        named=st.sampled_from([0, 0, 1, 2, 3, 4, 5, 2**32, 2**32 + 2]),
+        until=st.sampled_from([0, 0, 1, 5, 20, U64_MAX]),
+        most=st.sampled_from([0, 1, 2, 3, 7, U64_MAX]),
+        s=st.sampled_from([1, 1, 1, 1, 2]),
+        flags=st.sampled_from([0, 0, 0, 0, 2]),
+        w=WINDOWS,
+    )
+    def mass_cancel(self, named: int, until: int, most: int, s: int, flags: int, w: int) -> None:
+        self.pair.send(
+            Command(
+                kind=CommandKind.MASS_CANCEL,
+                session_id=s,
+                client_order_id=named,
+                order_id=until,
+                qty_lots=most,
+                flags=flags,
+            ),
+            w,
+        )
+
     @rule(kind=st.integers(0, 127), flags=st.sampled_from([0, 0, 0, 1]))
     def other_kind(self, kind: int, flags: int) -> None:
         self.pair.send(Command(kind=kind, flags=flags, session_id=2, client_order_id=1, order_id=1))
@@ -294,6 +325,20 @@ def random_command(source: random.Random, last_session_id: int) -> Command:
             kind=CommandKind.SESSION_END,
             session_id=session_id,
             flags=source.choice([0, CommandFlag.CANCEL_ORDERS]),
+        )
+    if dice < 0.412:
+        return Command(
+            kind=source.choice([CommandKind.HALT, *[CommandKind.RESUME] * 3]),
+            session_id=1,
+            instrument_id=source.choice([1, 2]),
+        )
+    if dice < 0.4125:
+        return Command(
+            kind=CommandKind.MASS_CANCEL,
+            session_id=1,
+            client_order_id=source.choice([0, session_id]),
+            order_id=source.choice([0, source.randint(1, 20_000)]),
+            qty_lots=source.choice([1, 5, 1_000]),
         )
     if dice < 0.44:
         return Command(

@@ -107,6 +107,18 @@ class Table:
                     session_id=1,
                     order_id=self.order_ids[name],
                 )
+            case ["operator", "halts" | "resumes" as verb]:
+                kind = CommandKind.HALT if verb == "halts" else CommandKind.RESUME
+                command = Command(kind=kind, session_id=1, instrument_id=1)
+                words = ["", "operator"]
+            case ["operator", "cancels-all", most, *named]:
+                command = Command(
+                    kind=CommandKind.MASS_CANCEL,
+                    session_id=1,
+                    client_order_id=self.session_id(named[0]) if named else 0,
+                    qty_lots=int(most),
+                )
+                words = ["", "operator"]
             case ["end", name, *rest]:
                 assert rest in ([], ["cancel"])
                 command = Command(

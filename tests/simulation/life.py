@@ -31,18 +31,19 @@ from unittest import mock
 import msgspec
 
 from bourse.config import DaemonConfig
+from bourse.core.records import Command
 from bourse.daemon import snapshots
 from bourse.daemon.pipeline import Pipeline
 from bourse.daemon.snapshots import Snapshots
 from bourse.daemon.store import Store, open_store
-from bourse.domain import Durability, PollMode, WalRetention
+from bourse.domain import OPERATOR_SESSION_ID, CommandKind, Durability, PollMode, WalRetention
 from bourse.errors import AdminError, BourseError
 from bourse.journal import segment, storage
 from tests.integration.harness import Orders
 from tests.simulation import damage, system
 from tests.simulation.disk import Disk, Fault
 from tests.simulation.loop import Loop, Transport
-from tests.simulation.truth import Failure, Peer, Truth, batch_commands, require
+from tests.simulation.truth import OPERATORS, Failure, Peer, Truth, batch_commands, require
 
 MS = 1_000_000
 START_WALL_NS = 1_767_225_600_000_000_000
@@ -412,6 +413,8 @@ class Life:
         require(due is None or due == last + 1, f"the log ends before {due}, recovery at {last}")
         commands = [self.captured[wal_seq] for wal_seq in range(known + 1, last + 1)]
         owed = self.truth.extend(commands, self.peers, self.known_ids)
+        self.truth.operated.clear()
+        self.truth.operated_count = 0
         self.truth.compare(store.engine)
         self._check_received(owed)
         self.trace("recovered", last, store.torn_bytes, store.engine.state_digest)
@@ -541,6 +544,8 @@ class Life:
             self._segment_step()
         elif roll < 0.91:
             self._snapshot()
+        elif roll < 0.913:
+            self._operate()
         elif roll < 0.915:
             self.clock.set_wall(rng.choice((-3_600_000, -1, 1, 3_600_000)) * MS)
         else:
@@ -632,6 +637,23 @@ class Life:
         if self.is_ready and not self.is_stopping and self.policy is not Durability.MEMORY:
             self.trace("snapshot asked")
             self.loop.create_task(self._take())
+
+    def _operate(self) -> None:
+        """Halt, resume, or cancel a batch of somebody's orders."""
+        if not self.is_ready or self.is_stopping:
+            return
+        rng = self.rng
+        kind = rng.choice((*OPERATORS, CommandKind.RESUME))
+        command = Command(kind=kind, session_id=OPERATOR_SESSION_ID)
+        if kind == CommandKind.MASS_CANCEL:
+            named = rng.choice((0, 0, *self.peers))
+            command = command._replace(client_order_id=named, qty_lots=rng.choice((1, 5, 500)))
+        else:
+            command = command._replace(instrument_id=1)
+        self.trace("operator", kind.name)
+        self.counts["operator commands"] += 1
+        self.truth.operated.append(command)
+        self.pipeline.gateway.submit(command.pack())
 
     async def _take(self) -> None:
         with contextlib.suppress(AdminError):

@@ -41,7 +41,7 @@ def test_nothing_acknowledged_is_lost_or_doubled_in_a_bounded_number_of_lives(ro
     # What is not there was not tested.
     for word in counts.keys() - {"damaged snapshots refused"}:
         assert counts[word] > 0, summary
-    assert len(counts) >= 17
+    assert len(counts) >= 18
     assert counts["acknowledged"] > 10 * counts["runs in"]
 
 

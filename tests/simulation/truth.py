@@ -21,6 +21,9 @@ BATCH_HEADER = struct.Struct("<4sIQQIIQQI12x")
 RECORD_HEADER = struct.Struct("<IIQHHI")
 
 
+OPERATORS = (CommandKind.HALT, CommandKind.RESUME, CommandKind.MASS_CANCEL)
+
+
 class Failure(Exception):  # noqa: N818 (the word that people look for)
     """Something that must be true is not; the text says what."""
 
@@ -71,6 +74,10 @@ class Truth:
         self.engine = Engine()
         self.model = Model() if with_model else None
         self.kinds: dict[int, int] = {}
+        self.operated: list[Command] = []
+        """What the operator has sent since the recovery before."""
+        self.operated_count = 0
+        """How many of those the log has."""
 
     @property
     def wal_seq(self) -> int:
@@ -118,6 +125,11 @@ class Truth:
             is_old = kind == CommandKind.SESSION_END and session_id in known_ids
             if session_id not in peers and not is_old:
                 raise Failure(f"{CommandKind(kind).name} of session {session_id}, of nobody")
+        elif kind in OPERATORS:
+            at = self.operated_count
+            if at >= len(self.operated) or command._replace(received_ns=0) != self.operated[at]:
+                raise Failure(f"{command} is in the log, and the operator did not send it then")
+            self.operated_count += 1
         elif kind == CommandKind.INSTRUMENT_DEFINE:
             require(self.wal_seq == 0, "the instrument is defined again")
         elif kind != CommandKind.SNAPSHOT_MARK or session_id != OPERATOR_SESSION_ID:
