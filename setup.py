@@ -73,6 +73,7 @@ COMPILED = [
     "bourse/bench/calibration_loop.py",
     "bourse/bench/client.py",
     "bourse/bench/engine_loops.py",
+    "bourse/bench/fan_in_loops.py",
     "bourse/bench/churn.py",
     "bourse/bench/growth_loops.py",
     "bourse/bench/league_flow.py",

@@ -35,7 +35,7 @@ def run(options: Options) -> Result:
     with target(options) as found, connect(found.address) as connection:
         # A burst's reader waits for megabytes: polling would take a core from the daemon.
         busy = bool(options.client_busy)
-        client = Client(connection.fileno(), orders)
+        client = Client(connection.fileno(), orders, fault=options.fault)
         sent: list[int] = []
         writer = threading.Thread(target=lambda: sent.append(client.send_all()), name="writer")
         writer.start()

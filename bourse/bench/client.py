@@ -23,6 +23,7 @@ from cython.cimports.bourse.bench.frames import (
     ExecutionHead,
     NewOrderFrame,
     TradeFrame,
+    execution_bytes,
 )
 from cython.cimports.bourse.bench.sockets import (
     MSG_DONTWAIT,
@@ -51,6 +52,10 @@ CLOSED = 2
 FAILED = 3
 """A system call failed; see `error_number`."""
 BAD_FRAME = 4
+
+# What happens to one Trade on its way to the checks (faults.py).
+_DROPPED = cython.declare(cython.int, 1)
+_DOUBLED = cython.declare(cython.int, 2)
 
 _FINISHED = cython.declare(cython.int, 0)
 _AGAIN = cython.declare(cython.int, 1)
@@ -120,15 +125,24 @@ class Client:
     wrong_prices: cython.longlong
     wrong_leaves: cython.longlong
     first_surprise: cython.longlong  # event number from 1; 0 for none
+    fault: cython.int  # 0: none, or none any more
+    fault_at: cython.longlong
     # The last frame, for the round trip.
     last_execution: cython.int
     last_id: uint64_t
     receives: cython.longlong
 
     def __init__(
-        self, fd: cython.int, order_count: cython.longlong, warmup_pairs: cython.longlong = 0
+        self,
+        fd: cython.int,
+        order_count: cython.longlong,
+        warmup_pairs: cython.longlong = 0,
+        fault: cython.int = 0,
     ):
-        """Make room for `order_count` orders (an even number), two a pair, warm-up included."""
+        """Make room for `order_count` orders (an even number), two a pair, warm-up included.
+
+        `fault` (faults.py) spoils the Trade of the pair in the middle.
+        """
         position: cython.longlong
         if self.buffer != cython.NULL:
             raise RuntimeError("a client is made once")
@@ -136,6 +150,8 @@ class Client:
             raise ValueError(f"order_count={order_count}, expected an even number above 0")
         self.fd = fd
         self.warmup_pairs = warmup_pairs
+        self.fault = fault
+        self.fault_at = order_count // 4 + 1
         self.order_count = order_count
         self.latency_capacity = order_count
         self.buffer = cython.cast(cython.p_char, malloc(_BUFFER_BYTES))
@@ -456,44 +472,27 @@ class Client:
     @cython.exceptval(check=False)
     def _parse_one(self) -> cython.int:
         """Take one frame off the buffer and verify it; _AGAIN when none is whole."""
-        left: cython.size_t = self.tail - self.head
         at: cython.p_char = self.buffer + self.head
-        head: cython.pointer[ExecutionHead] = cython.cast(cython.pointer[ExecutionHead], at)
-        accepted: cython.pointer[AcceptedFrame]
-        trade: cython.pointer[TradeFrame]
-        done: cython.pointer[DoneFrame]
-        size: cython.size_t
+        size: cython.int = execution_bytes(at, self.tail - self.head)
         execution: uint8_t
-        if left < cython.sizeof(ExecutionHead):
+        trade: cython.pointer[TradeFrame]
+        if size == 0:
             return _AGAIN
-        execution = head.execution
-        if execution == 1:
-            size = cython.sizeof(AcceptedFrame)
-        elif execution == 2:
-            size = cython.sizeof(TradeFrame)
-        else:
-            size = cython.sizeof(DoneFrame)
-        if (
-            head.version != 1
-            or head.type != 0x10
-            or execution == 0
-            or execution > 3
-            or head.length + 4 != size
-        ):
+        if size < 0:
             return _BAD_FRAME
-        if left < size:
-            return _AGAIN
+        execution = cython.cast(cython.pointer[ExecutionHead], at).execution
         self.head += size
         self.last_execution = execution
         if execution == 1:
-            accepted = cython.cast(cython.pointer[AcceptedFrame], at)
-            self._on_accepted(accepted)
+            self._on_accepted(cython.cast(cython.pointer[AcceptedFrame], at))
         elif execution == 2:
             trade = cython.cast(cython.pointer[TradeFrame], at)
-            self._on_trade(trade)
+            if self.fault != 0 and self.trades + 1 == self.fault_at:
+                self._on_spoiled(trade)
+            else:
+                self._on_trade(trade)
         else:
-            done = cython.cast(cython.pointer[DoneFrame], at)
-            self._on_done(done)
+            self._on_done(cython.cast(cython.pointer[DoneFrame], at))
         return _FINISHED
 
     @cython.cfunc
@@ -535,6 +534,22 @@ class Client:
             or frame.qty_lots != 1
         ):
             self._on_surprise()
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _on_spoiled(self, frame: cython.pointer[TradeFrame]) -> cython.void:
+        """Let the checks see another Trade than came. Nobody waits for one: no loop hangs."""
+        fault: cython.int = self.fault
+        self.fault = 0
+        self.last_id = 0
+        if fault == _DROPPED:
+            return
+        if fault == _DOUBLED:
+            self._on_trade(frame)
+        else:
+            frame.qty_lots += 1
+        self._on_trade(frame)
 
     @cython.cfunc
     @cython.nogil

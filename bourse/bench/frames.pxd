@@ -46,3 +46,26 @@ cdef packed struct DoneFrame:       # 32 bytes
     uint64_t leaves_lots
     uint8_t reason                  # 1 filled
     uint64_t sequence
+
+
+cdef inline int execution_bytes(const char *at, size_t left) noexcept nogil:
+    """Return how long the frame is that begins here: 0 when it is not whole, -1 for an unknown one."""
+    cdef const ExecutionHead *head = <const ExecutionHead *>at
+    cdef size_t size
+    if left < sizeof(ExecutionHead):
+        return 0
+    if head.execution == 1:
+        size = sizeof(AcceptedFrame)
+    elif head.execution == 2:
+        size = sizeof(TradeFrame)
+    else:
+        size = sizeof(DoneFrame)
+    if (
+        head.version != 1
+        or head.type != 0x10
+        or head.execution == 0
+        or head.execution > 3
+        or head.length + 4 != size
+    ):
+        return -1
+    return <int>size if left >= size else 0

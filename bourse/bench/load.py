@@ -47,7 +47,7 @@ def run(options: Options, rate: int) -> Result:
     load_average = results.load_average()
     with target(options) as found, connect(found.address) as connection:
         busy = bool(options.client_busy)
-        client = Client(connection.fileno(), orders)
+        client = Client(connection.fileno(), orders, fault=options.fault)
         sent: list[int] = []
         client.begin_open_loop(1e9 / rate)
         writer = threading.Thread(target=lambda: sent.append(client.send_paced()), name="writer")

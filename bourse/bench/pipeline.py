@@ -16,6 +16,7 @@ import threading
 from bourse.bench import results
 from bourse.bench.engine_loops import tick_length_ns
 from bourse.bench.engine_runs import Expected, engine_checks, new_engine, positive
+from bourse.bench.faults import fault_number
 from bourse.bench.pipeline_loops import (
     EVENTS_OF_CROSS,
     EVENTS_OF_MARKET,
@@ -97,15 +98,15 @@ def two_cpus() -> tuple[int, int]:
     return cpus[0], cpus[-1]
 
 
-def pipeline(workload: str, samples: int, fault: int = 0, fault_at: int = 0) -> Result:
+def pipeline(workload: str, samples: int, fault: str | None = None) -> Result:
     """Measure round trips through command ring, matcher and event ring.
 
     Args:
         workload: market, one Market order on an empty book; or cross, a Sell that rests and the
             Buy that fills it, sent together.
         samples: round trips, about.
-        fault: for tests, what happens to one event on its way to the checks (pipeline_loops.py).
-        fault_at: which event, from 1.
+        fault: what happens, on purpose, to one event on its way to the checks (faults.py): to an
+            Accepted of market, a Trade of cross.
 
     Raises:
         UsageError: a flag is wrong.
@@ -118,7 +119,10 @@ def pipeline(workload: str, samples: int, fault: int = 0, fault_at: int = 0) -> 
     warm_rounds = max(1, min(rounds, WARM_UP_BATCHES) // BATCHES_PER_ROUND)
     load_average = results.load_average()
     here, there = two_cpus()
-    pair = Pair(crossing, (rounds + warm_rounds) * BATCHES_PER_ROUND, fault, fault_at)
+    batches = (rounds + warm_rounds) * BATCHES_PER_ROUND
+    middle = batches // 2 * BATCH
+    fault_at = middle * EVENTS_OF_CROSS + 5 if crossing else middle * EVENTS_OF_MARKET + 2
+    pair = Pair(crossing, batches, fault_number(fault), fault_at if fault else 0)
     allowed = os.sched_getaffinity(0)
     other = threading.Thread(
         target=pair.match, args=(there, rounds + warm_rounds), name="matcher", daemon=True
@@ -163,7 +167,7 @@ def pipeline(workload: str, samples: int, fault: int = 0, fault_at: int = 0) -> 
         digests=Digests(
             digest_text(pair.engine.state_digest), digest_text(pair.engine.event_digest)
         ),
-        checks=pipeline_checks(pair, crossing, (rounds + warm_rounds) * BATCHES_PER_ROUND * BATCH),
+        checks=pipeline_checks(pair, crossing, batches * BATCH),
         parameters={
             "operation": "two commands there, their events back" if crossing else "there and back",
             "events": pair.caller.counts()["events"],

@@ -51,7 +51,7 @@ def run(options: Options) -> Result:
     pairs = WARMUP_PAIRS + options.samples
     with target(options) as found, connect(found.address) as connection:
         busy = client_busy(options, found)
-        client = Client(connection.fileno(), 2 * pairs, WARMUP_PAIRS)
+        client = Client(connection.fileno(), 2 * pairs, WARMUP_PAIRS, options.fault)
         drive(lambda: client.round_trips(WARMUP_PAIRS, busy), client)
         seconds = 0.0
         with _sync_timer(found) as timer:

@@ -9,14 +9,15 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from bourse.admin import messages
 from bourse.admin.client import call
 from bourse.bench import results
-from bourse.bench.client import AGAIN, BAD_FRAME, CLOSED, EVENTS_PER_PAIR, FINISHED, Client
+from bourse.bench.client import AGAIN, BAD_FRAME, CLOSED, EVENTS_PER_PAIR, FINISHED
+from bourse.bench.faults import fault_number
 from bourse.bench.private_daemon import PrivateDaemon
 from bourse.bench.results import Check, Digests, Percentiles, Result
 from bourse.config import default_admin_path, format_address, parse_address, parse_choice
@@ -46,6 +47,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     data: Path | None = None
     """Where a private daemon's temporary data directory is made."""
     seed: int = DEFAULT_SEED
+    fault: int = 0
+    """Of one event on its way to the checks, on purpose; faults.py."""
 
 
 def options_of(
@@ -53,6 +56,7 @@ def options_of(
     durability: str | None = None,
     poll: str | None = None,
     client_poll: str | None = None,
+    fault: str | None = None,
     **others: Any,
 ) -> Options:
     """Read the flags of workloads.CLIENT.
@@ -66,6 +70,7 @@ def options_of(
         durability=Durability(parse_choice("durability", durability)) if durability else None,
         poll=PollMode(parse_choice("poll", poll)) if poll else None,
         client_busy=None if client_poll is None else client_poll == "busy",
+        fault=fault_number(fault),
         **others,
     )
 
@@ -189,7 +194,15 @@ def connect(address: tuple[str, int]) -> socket.socket:
     return connection
 
 
-def drive(step: Callable[[], int], client: Client) -> None:
+class Counting(Protocol):
+    """A client whose loop drive() calls."""
+
+    def counts(self) -> dict[str, int]:
+        """Return what was counted, `events` and `error_number` among it."""
+        ...
+
+
+def drive(step: Callable[[], int], client: Counting) -> None:
     """Call one of the client's loops until it is finished; signals are handled in between.
 
     Raises:
@@ -224,6 +237,11 @@ def client_busy(options: Options, found: Target) -> bool:
     return found.poll == PollMode.BUSY.label
 
 
+def surprise_of(counts: dict[str, int]) -> str:
+    """Say where the first event came that must not have come there; nothing when none did."""
+    return f"the first at event {counts['first_surprise']:,}" if counts["surprises"] else ""
+
+
 def event_checks(counts: dict[str, int], pairs: int, is_private: bool) -> list[Check]:
     """Judge what the client counted.
 
@@ -235,7 +253,6 @@ def event_checks(counts: dict[str, int], pairs: int, is_private: bool) -> list[C
     expected = pairs * EVENTS_PER_PAIR
     gapless = counts["gaps"] == 0 if is_private else counts["disorders"] == 0
     first, last = counts["first_sequence"], counts["last_sequence"]
-    surprise = f"the first at event {counts['first_surprise']:,}" if counts["surprises"] else ""
     filled = counts["buys_filled"], counts["sells_filled"]
     return [
         Check(
@@ -244,7 +261,7 @@ def event_checks(counts: dict[str, int], pairs: int, is_private: bool) -> list[C
             f"{first} to {last}, {counts['gaps']} gaps",
         ),
         Check("events_expected", counts["events"] == expected, f"{counts['events']} of {expected}"),
-        Check("events_exact", counts["surprises"] == 0, surprise),
+        Check("events_exact", counts["surprises"] == 0, surprise_of(counts)),
         Check("no_reject", counts["rejects"] == 0, f"{counts['rejects']}"),
         Check("orders_filled", filled == (pairs, pairs), f"{filled[0]} buys, {filled[1]} sells"),
         Check(
@@ -309,10 +326,14 @@ def finish(
     pairs: int,
     load_average_before: float,
     with_stages: bool,
+    heard: list[Check] | None = None,
 ) -> Result:
-    """Complete a result: checks, digests, stages, environment; stops a private daemon."""
+    """Complete a result: checks, digests, stages, environment; stops a private daemon.
+
+    `heard` are the checks of the events; None: those of Client.
+    """
     result.parameters |= {"events": counts["events"], "fills": counts["trades"]}
-    result.checks = event_checks(counts, pairs, found.is_private)
+    result.checks = event_checks(counts, pairs, found.is_private) if heard is None else heard
     if found.admin is not None:
         status = found.status()
         result.digests = Digests(status.state_digest, status.event_digest)

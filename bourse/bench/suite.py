@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from bourse.bench.workloads import WORKLOADS, Case, Workload
+from bourse.bench.workloads import FAULT, WORKLOADS, Case, Workload
 from bourse.errors import UsageError
 
 OVER_BUDGET = 0.10
@@ -132,9 +132,11 @@ def choose(names: Sequence[str]) -> list[Run]:
     return [run for run in known if run.case.name in names or run.workload.name in names]
 
 
-def command_of(run: Run, full: bool) -> list[str]:
-    """Return the command line of a case."""
+def command_of(run: Run, full: bool, fault: str | None = None) -> list[str]:
+    """Return the command line of a case; a fault is for the workloads that hear events."""
     values = {**run.case.flags, **(run.case.full if full else run.case.quick)}
+    if fault is not None and FAULT in run.workload.flags:
+        values[FAULT.name] = fault
     flags = {flag.name: flag.flag for flag in run.workload.flags}
     arguments = [part for name, value in values.items() for part in (flags[name], str(value))]
     return [sys.executable, "-m", "bourse", "bench", run.workload.name, *arguments, "--json"]
@@ -158,6 +160,7 @@ def perform(
     full: bool = False,
     repeat: int = 1,
     interleave: bool = False,
+    fault: str | None = None,
     on_start: Callable[[Run, int], None] = lambda run, number: None,
     execute: Callable[[list[str]], dict[str, Any]] = execute,
 ) -> None:
@@ -168,12 +171,13 @@ def perform(
         full: properly, else quickly.
         repeat: processes a case.
         interleave: whether all cases take turns, so that each sees the same moods of the machine.
+        fault: what happens, on purpose, to one event of each case that hears events (faults.py).
         on_start: told before each process.
         execute: runs a command line.
     """
     for number, run in _order(runs, repeat, interleave):
         on_start(run, number)
-        run.results.append(execute(command_of(run, full)))
+        run.results.append(execute(command_of(run, full, fault)))
 
 
 def _order(runs: list[Run], repeat: int, interleave: bool) -> Iterator[tuple[int, Run]]:

@@ -115,6 +115,14 @@ SEED = Flag(
     name="seed", flag="--seed", kind=int, metavar="N", help="Seed of the workload.", default=23
 )
 
+FAULT = Flag(
+    name="fault",
+    flag="--fault",
+    kind=str,
+    metavar="drop|double|quantity",
+    help="Spoil one event on its way to the checks, to see them fail.",
+)
+
 CLIENT = (
     Flag(
         name="durability",
@@ -159,6 +167,7 @@ CLIENT = (
         metavar="DIR",
         help="Where a private daemon's temporary directory is made. Default: a place on a disk.",
     ),
+    FAULT,
 )
 """Flags of every workload that measures a daemon."""
 
@@ -343,7 +352,7 @@ WORKLOADS = (
         cases=(
             Case(
                 name="mixed-league",
-                quick={"samples": 200_000},
+                quick={"samples": 100_000},
                 full={"samples": 2_000_000},
                 must=Bound("rate_per_s", 6_000_000, at_least=True),
                 unit="a message of the slowest shape",
@@ -453,7 +462,7 @@ WORKLOADS = (
         cases=(
             Case(
                 name="journal",
-                quick={"samples": 1_000_000},
+                quick={"samples": 300_000},
                 full={"samples": 5_000_000},
                 must=Bound("rate_per_s", 1_000_000, at_least=True),
                 unit="records",
@@ -554,6 +563,7 @@ WORKLOADS = (
                 default="market",
             ),
             samples(1_000_000, "Round trips, about."),
+            FAULT,
         ),
         cases=(
             Case(
@@ -639,7 +649,7 @@ WORKLOADS = (
             Case(
                 name="console-cost-120x36",
                 flags={"size": "120x36"},
-                quick={"seconds": 5.0, "pairs": 0},
+                quick={"seconds": 3.0, "pairs": 0},
                 full={"seconds": 60.0, "pairs": 40},
             ),
         ),
@@ -660,7 +670,7 @@ WORKLOADS = (
             Case(
                 name="rtt-memory",
                 flags={"durability": "memory", "poll": "busy"},
-                quick={"samples": 20_000},
+                quick={"samples": 10_000},
                 full={"samples": 200_000},
                 must=Bound("latency_ns.p50", 25_000),
                 unit="p50",
@@ -668,7 +678,7 @@ WORKLOADS = (
             Case(
                 name="rtt-fsync",
                 flags={"durability": "fsync", "poll": "busy"},
-                quick={"samples": 5_000},
+                quick={"samples": 2_000},
                 full={"samples": 50_000},
                 unit="p50",
             ),
@@ -745,6 +755,36 @@ WORKLOADS = (
         text="Open loop: the daemon being slow does not slow the offer, and a stall is charged to "
         "every order that it delayed.",
         example="load --rate 50000 --seconds 30 --durability memory",
+    ),
+    Workload(
+        name="fan-in",
+        line="Many connections at once, every event verified.",
+        boundary="client",
+        function="bourse.bench.fan_in:measure",
+        flags=(
+            Flag(
+                name="connections",
+                flag="--connections",
+                kind=int,
+                metavar="M",
+                help="How many, an even number; half sell, half buy.",
+                default=64,
+            ),
+            samples(200_000, "Orders of all connections together."),
+            *CLIENT,
+        ),
+        cases=(
+            Case(
+                name="fan-in-64",
+                flags={"connections": 64, "durability": "memory"},
+                quick={"samples": 200_000},
+                full={"samples": 2_000_000},
+                unit="an order",
+            ),
+        ),
+        text="Each connection sends its next order when the last was accepted; an order's clock "
+        "runs from its send to its Accepted.",
+        example="fan-in --connections 256 --durability memory",
     ),
 )
 

@@ -5,6 +5,7 @@ Each workload of the table (bourse/bench/workloads.py) is a command with its fla
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -150,6 +151,15 @@ def run_all(
     full: Annotated[bool, typer.Option("--full", help="Properly: takes its time.")] = False,
     repeat: RepeatOption = 1,
     interleave: InterleaveOption = False,
+    fault: Annotated[
+        str | None,
+        typer.Option(
+            "--fault",
+            metavar="drop|double|quantity",
+            help="Spoil one event of each case that hears events, to see its checks fail.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: AllJsonOption = False,
 ) -> int:
     """Run every workload, each case in a process of its own, and print one table.
@@ -169,12 +179,14 @@ def run_all(
       2  wrong usage
     """
     from bourse.bench import suite
+    from bourse.bench.faults import fault_number
     from bourse.errors import UsageError
 
     if quick and full:
         raise UsageError("--quick and --full exclude each other; leave one away")
+    fault_number(fault)
     runs = suite.choose(names or [])
-    _perform(runs, full=full, repeat=repeat, interleave=interleave)
+    _perform(runs, full=full, repeat=repeat, interleave=interleave, fault=fault)
     if as_json:
         say_json({"schema": SCHEMA, "results": [run.summary() for run in runs]})
     else:
@@ -236,7 +248,9 @@ def check(
     return 1 if wrong else 0
 
 
-def _perform(runs: list[Run], *, full: bool, repeat: int, interleave: bool) -> None:
+def _perform(
+    runs: list[Run], *, full: bool, repeat: int, interleave: bool, fault: str | None = None
+) -> None:
     """Run them with a line of progress on stderr: live on a terminal, one a process elsewhere."""
     from bourse.bench import suite
     from bourse.cli.output import console
@@ -248,6 +262,9 @@ def _perform(runs: list[Run], *, full: bool, repeat: int, interleave: bool) -> N
         again = f", {number + 1} of {repeat}" if repeat > 1 else ""
         return f"{done}/{total} {run.case.name}{again}"
 
+    perform = functools.partial(
+        suite.perform, runs, full=full, repeat=repeat, interleave=interleave, fault=fault
+    )
     screen = console(stderr=True)
     if not screen.is_terminal:
 
@@ -256,7 +273,7 @@ def _perform(runs: list[Run], *, full: bool, repeat: int, interleave: bool) -> N
             done += 1
             screen.print(text(run, number))
 
-        suite.perform(runs, full=full, repeat=repeat, interleave=interleave, on_start=tell)
+        perform(on_start=tell)
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -269,7 +286,7 @@ def _perform(runs: list[Run], *, full: bool, repeat: int, interleave: bool) -> N
             done += 1
             progress.update(task, completed=done - 1, description=text(run, number))
 
-        suite.perform(runs, full=full, repeat=repeat, interleave=interleave, on_start=show)
+        perform(on_start=show)
 
 
 def _warn_of_noise(runs: list[Run]) -> None:

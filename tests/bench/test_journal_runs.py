@@ -80,8 +80,8 @@ def test_snapshot_stall_counts_every_order_of_the_flow(
 
     result = snapshot_stall.measure(resting=1_000, rate=5_000, durability="async", data=tmp_path)
 
-    # How well the rate is kept depends on who else uses the machine.
-    assert [line for line in failed(result) if not line.startswith("rate_kept")] == []
+    assert failed(result) == []
+    assert result.parameters["rate_seen_per_s"] > 0  # type: ignore[operator]
     assert result.parameters["pause_ns_max"] > 0  # type: ignore[operator]
 
 
