@@ -25,7 +25,7 @@ from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROUNDS = "3"
+ROUNDS = "4"
 """How often the tests of the real daemon repeat their loops."""
 LIVES = 10_000
 MODEL = ["tests/matching/test_model_against_engine.py"]
