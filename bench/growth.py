@@ -20,6 +20,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from bourse.bench.drawing import label, line, picture, way
+
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 ORDERS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
 ORDERS_LEVELS = 100
@@ -83,9 +85,9 @@ def measure_apart(point: Point) -> None:
 
 def enough_memory() -> bool:
     """Tell whether the largest book fits without driving others out."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) >= MEMORY_NEEDED_KB
+    for row in Path("/proc/meminfo").read_text().splitlines():
+        if row.startswith("MemAvailable:"):
+            return int(row.split()[1]) >= MEMORY_NEEDED_KB
     return False
 
 
@@ -104,22 +106,6 @@ def cache_sizes() -> dict[str, int]:
 
 WIDTH, HEIGHT = 720, 360
 LEFT, RIGHT, TOP, BOTTOM = 56, 24, 72, 48
-STYLE = """
-  text { font: 13px system-ui, sans-serif; fill: #333 }
-  .title { font-size: 15px; font-weight: 600 }
-  .grid { stroke: #ccc } .axis { stroke: #666 } .cache { stroke: #999; stroke-dasharray: 2 4 }
-  .bound { stroke: #c33; stroke-dasharray: 6 4 } .bound-text { fill: #c33 }
-  .a { stroke: #06c; fill: #06c } .b { stroke: #b60; fill: #b60 }
-  .c { stroke: #888; fill: #888 }
-  .way { fill: none; stroke-width: 2 } text.a, text.b, text.c { stroke: none }
-  .back { fill: #fff }
-  @media (prefers-color-scheme: dark) {
-    text { fill: #ddd } .grid { stroke: #444 } .axis { stroke: #999 } .cache { stroke: #777 }
-    .bound { stroke: #f77 } .bound-text { fill: #f77 } .back { fill: #16181d }
-    .a { stroke: #6af; fill: #6af } .b { stroke: #fa4; fill: #fa4 }
-    .way { fill: none }
-  }
-"""
 
 
 def count_text(value: int) -> str:
@@ -130,17 +116,7 @@ def count_text(value: int) -> str:
     return str(value)
 
 
-def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
-    """Return a straight line."""
-    return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
-
-
-def label(kind: str, x: float, y: float, words: str, anchor: str = "middle") -> str:
-    """Return a text."""
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{words}</text>'
-
-
-def picture(
+def draw(
     title: str, axis: str, points: list[tuple[int, Point]], bytes_each: int, caches: dict[str, int]
 ) -> str:
     """Draw the curves of both mixes over a logarithmic axis."""
@@ -156,13 +132,7 @@ def picture(
     def y_of(ns: float) -> float:
         return HEIGHT - BOTTOM - ns / top_ns * (HEIGHT - TOP - BOTTOM)
 
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
-        f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{title}">',
-        f"<style>{STYLE}</style>",
-        f'<rect class="back" width="{WIDTH}" height="{HEIGHT}"/>',
-        label("title", LEFT, 20, title, "start"),
-    ]
+    parts = [label("title", LEFT, 20, title, "start")]
     for ns in range(0, top_ns + 1, step):
         parts.append(line("axis" if ns == 0 else "grid", LEFT, y_of(ns), WIDTH - RIGHT, y_of(ns)))
         parts.append(label("", LEFT - 8, y_of(ns) + 4, str(ns), "end"))
@@ -177,8 +147,7 @@ def picture(
     for number, (kind, name) in enumerate(zip("abc", MIXES, strict=True)):
         parts.append(label(kind, LEFT + 150 * number, 42, name, "start"))
         best = [(x_of(value), min(point.found[name]), point) for value, point in points]
-        way = " ".join(f"{x:.1f},{y_of(ns):.1f}" for x, ns, _ in best)
-        parts.append(f'<polyline class="way {kind}" points="{way}"/>')
+        parts.append(way(kind, [(x, y_of(ns)) for x, ns, _ in best]))
         for x, ns, point in best:
             parts.append(line(kind, x, y_of(ns), x, y_of(max(point.found[name]))))
             parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y_of(ns):.1f}" r="3"/>')
@@ -190,7 +159,7 @@ def picture(
     if bound < top_ns:
         parts.append(line("bound", LEFT, y_of(bound), WIDTH - RIGHT, y_of(bound)))
         parts.append(label("bound-text", LEFT + 4, y_of(bound) - 4, "3 x the fastest", "start"))
-    return "\n".join([*parts, "</svg>", ""])
+    return picture(WIDTH, HEIGHT, title, parts)
 
 
 def table(name: str, points: list[tuple[int, Point]]) -> list[str]:
@@ -246,7 +215,7 @@ def main() -> int:
         ),
     ):
         path = options.out / f"{name}.svg"
-        path.write_text(picture(title, axis, points, size, caches))
+        path.write_text(draw(title, axis, points, size, caches))
         print(path)
     return 0
 

@@ -71,7 +71,7 @@ def run(options: Options, connections: int) -> Result:
             rate_per_s=round(orders / seconds),
             ns_per_op=round(seconds * 1e9 / orders, 1),
             parameters={
-                "operation": "an order to its Accepted",
+                "operation": "an order to Accepted",
                 "connections": connections,
                 "orders_each": each,
                 "client_poll": "block",

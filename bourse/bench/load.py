@@ -73,6 +73,7 @@ def run(options: Options, rate: int) -> Result:
             latency_ns=results.latencies(latencies),
             rate_per_s=round(orders / seconds),
             parameters={
+                "operation": "an order since due",
                 "offered_per_s": rate,
                 "client_poll": "busy" if busy else "block",
                 "private_daemon": found.is_private,

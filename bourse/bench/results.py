@@ -120,12 +120,17 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 _kept: list[Any] = []
-"""The histogram of the last run's latencies, for write_hlog()."""
+"""The histogram of the last run's latencies, for write_hlog() and the percentile curve."""
 
 
 def latencies(values_ns: Iterable[int]) -> Percentiles:
-    """Summarise a run's latencies, and keep their histogram for write_hlog()."""
+    """Summarise a run's latencies, and keep their histogram for kept_histogram()."""
     return percentiles(values_ns, _kept)
+
+
+def kept_histogram() -> Any:
+    """Return the histogram of the last run's latencies, None without one."""
+    return _kept[-1] if _kept else None
 
 
 def write_hlog(path: Path, workload: str) -> bool:
@@ -135,10 +140,10 @@ def write_hlog(path: Path, workload: str) -> bool:
     """
     from hdrh.log import HistogramLogWriter
 
-    if not _kept:
+    histogram = kept_histogram()
+    if histogram is None:
         return False
     now_ms = int(time.time() * 1000)
-    histogram = _kept[-1]
     histogram.set_start_time_stamp(now_ms)
     histogram.set_end_time_stamp(now_ms)
     histogram.set_tag(workload)

@@ -75,6 +75,7 @@ def run(options: Options) -> Result:
             latency_ns=results.latencies(native_int64(client.latencies_ns())),
             rate_per_s=round(options.samples / seconds) if seconds else 0,
             parameters={
+                "operation": "a round trip",
                 "warmup": WARMUP_PAIRS,
                 "client_poll": "busy" if busy else "block",
                 "private_daemon": found.is_private,

@@ -151,7 +151,7 @@ def measure(resting: int, rate: int, durability: str, data: Path | None) -> Resu
         digests=ended,
         checks=checks,
         parameters={
-            "operation": "a snapshot",
+            "operation": "a pause",
             "resting": resting,
             "rate_per_s": rate,
             "rate_seen_per_s": round(seen),

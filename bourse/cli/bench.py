@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
-from bourse.bench.results import SCHEMA, write_hlog
+from bourse.bench.results import SCHEMA, kept_histogram, write_hlog
 from bourse.bench.workloads import WORKLOADS, Flag, Workload, list_lines
 from bourse.cli import complain
-from bourse.cli.output import duration, say, say_json
+from bourse.cli.output import console, duration, say, say_json
 from bourse.errors import BourseError
 
 if TYPE_CHECKING:
@@ -70,35 +72,59 @@ def _parameter(flag: Flag) -> inspect.Parameter:
     )
 
 
-HLOG = inspect.Parameter(
-    "hlog",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=None,
-    annotation=Annotated[
-        Path | None,
-        typer.Option(
-            "--hlog",
-            metavar="FILE",
-            help="Write the latencies as a standard HdrHistogram log.",
-            show_default=False,
-        ),
-    ],
-)
+def _common(name: str, kind: Any, default: Any, *words: str, **more: Any) -> inspect.Parameter:
+    """Return a flag that every workload has."""
+    option = typer.Option(*words, show_default=False, **more)
+    return inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, option],
+    )
 
-JSON = inspect.Parameter(
-    "as_json",
-    inspect.Parameter.KEYWORD_ONLY,
-    default=False,
-    annotation=Annotated[
-        bool, typer.Option("--json", help="Print one JSON object (docs/performance.md).")
-    ],
+
+KEEP_HELP = "Keep the result under bench/results/<date>-<host>-<commit>/."
+KEEP_IN_HELP = "Keep the result in this directory; `bourse bench compare` reads it."
+
+COMMON = (
+    _common(
+        "plot", bool, False, "--plot", help="Draw the percentile curve of the latencies as text."
+    ),
+    _common(
+        "svg",
+        Path | None,
+        None,
+        "--svg",
+        metavar="FILE",
+        help="Write the percentile curve as a picture.",
+    ),
+    _common(
+        "hlog",
+        Path | None,
+        None,
+        "--hlog",
+        metavar="FILE",
+        help="Write the latencies as a standard HdrHistogram log.",
+    ),
+    _common("keep", bool, False, "--keep", help=KEEP_HELP),
+    _common("keep_in", Path | None, None, "--keep-in", metavar="DIR", help=KEEP_IN_HELP),
+    _common("as_json", bool, False, "--json", help="Print one JSON object (docs/performance.md)."),
 )
 
 
 def _command(workload: Workload) -> Callable[..., int]:
     """Make the function that Typer reads a workload's flags from."""
 
-    def command(*, as_json: bool, hlog: Path | None, **flags: Any) -> int:
+    def command(
+        *,
+        plot: bool,
+        svg: Path | None,
+        hlog: Path | None,
+        keep: bool,
+        keep_in: Path | None,
+        as_json: bool,
+        **flags: Any,
+    ) -> int:
         try:
             result = workload.run(**flags)
         except BourseError as error:
@@ -111,15 +137,52 @@ def _command(workload: Workload) -> Callable[..., int]:
                     }
                 )
             raise
-        if hlog is not None and not write_hlog(hlog, result.workload):
-            complain(f"warning: {workload.name} has no latencies; {hlog} is not written")
-        return _show(result, as_json)
+        _write_latencies(result, hlog, svg)
+        _keep(keep, keep_in, [(None, [msgspec.to_builtins(result)])])
+        return _show(result, as_json, plot)
 
-    parameters = [*(_parameter(flag) for flag in workload.flags), HLOG, JSON]
+    parameters = [*(_parameter(flag) for flag in workload.flags), *COMMON]
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     command.__doc__ = _help(workload)
     return command
+
+
+def _write_latencies(result: Result, hlog: Path | None, svg: Path | None) -> None:
+    """Write the files of latencies that were asked for."""
+    from bourse.bench.curve import curve_of
+    from bourse.bench.curve import svg as draw
+    from bourse.errors import UsageError
+
+    histogram = kept_histogram()
+    for path in (hlog, svg):
+        if path is None:
+            continue
+        if histogram is None:
+            complain(f"warning: {result.workload} has no latencies; {path} is not written")
+            continue
+        try:
+            if path is hlog:
+                write_hlog(path, result.workload)
+            else:
+                title = f"{result.workload}, policy {result.policy}, {result.samples:,} samples"
+                path.write_text(draw(curve_of(histogram), title))
+        except OSError as error:
+            raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+def _keep(
+    wanted: bool, directory: Path | None, found: list[tuple[str | None, list[dict[str, Any]]]]
+) -> None:
+    """Keep results where that was asked for, and say where they are."""
+    from bourse.bench import kept
+
+    if directory is None and not wanted:
+        return
+    place = directory or kept.directory_of_today()
+    for name, results in found:
+        kept.keep(place, name or kept.name_of(results[0]), results)
+    complain(f"kept in {place}")
 
 
 for _workload in WORKLOADS:
@@ -138,6 +201,11 @@ RepeatOption = Annotated[
 InterleaveOption = Annotated[
     bool,
     typer.Option("--interleave", help="Let all cases take turns, repetition by repetition."),
+]
+KeepOption = Annotated[bool, typer.Option("--keep", help=KEEP_HELP)]
+KeepInOption = Annotated[
+    Path | None,
+    typer.Option("--keep-in", metavar="DIR", help=KEEP_IN_HELP, show_default=False),
 ]
 AllJsonOption = Annotated[
     bool, typer.Option("--json", help='Print one object: {"schema": 1, "results": [...]}.')
@@ -160,6 +228,8 @@ def run_all(
             show_default=False,
         ),
     ] = None,
+    keep: KeepOption = False,
+    keep_in: KeepInOption = None,
     as_json: AllJsonOption = False,
 ) -> int:
     """Run every workload, each case in a process of its own, and print one table.
@@ -171,6 +241,7 @@ def run_all(
     Example:
       bourse bench all --quick
       bourse bench all walk mixed-40000 --repeat 5 --interleave
+      bourse bench all --full --repeat 5 --interleave --keep
 
     \b
     Exit codes:
@@ -187,6 +258,7 @@ def run_all(
     fault_number(fault)
     runs = suite.choose(names or [])
     _perform(runs, full=full, repeat=repeat, interleave=interleave, fault=fault)
+    _keep(keep, keep_in, [(run.case.name, run.results) for run in runs])
     if as_json:
         say_json({"schema": SCHEMA, "results": [run.summary() for run in runs]})
     else:
@@ -248,12 +320,55 @@ def check(
     return 1 if wrong else 0
 
 
+@app.command()
+def compare(
+    before: Annotated[
+        Path, typer.Argument(metavar="A", help="A directory of --keep, or a file of --json.")
+    ],
+    after: Annotated[
+        Path, typer.Argument(metavar="B", help="Another one, to be measured against A.")
+    ],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one object.")] = False,
+) -> int:
+    """Compare two sets of results: the ratio of each figure, with the spread of both sides.
+
+    A difference counts, and is marked with `*`, when each side has at least three processes, their
+    ranges do not overlap, and the medians are more than 3 % apart. `!` marks a failed check.
+
+    \b
+    Example:
+      bourse bench all walk rtt --repeat 5 --interleave --keep-in before
+      bourse bench all walk rtt --repeat 5 --interleave --keep-in after
+      bourse bench compare before after
+
+    \b
+    Exit codes:
+      0  nothing is slower outside the noise
+      1  something is, or a check failed on either side
+      2  wrong usage, or nothing is on both sides
+    """
+    from bourse.bench import compare as comparing
+    from bourse.bench import kept
+    from bourse.errors import UsageError
+
+    found = comparing.compare(kept.load(before), kept.load(after))
+    if not found.rows:
+        raise UsageError(f"no case has a figure both in {before} and in {after}")
+    if as_json:
+        say_json({"schema": SCHEMA, **msgspec.to_builtins(found)})
+    else:
+        for line in comparing.table(found):
+            say(line)
+    for note in found.notes:
+        complain(f"note: {note}")
+    return found.exit_code
+
+
 def _perform(
     runs: list[Run], *, full: bool, repeat: int, interleave: bool, fault: str | None = None
 ) -> None:
     """Run them with a line of progress on stderr: live on a terminal, one a process elsewhere."""
     from bourse.bench import suite
-    from bourse.cli.output import console
 
     total = len(runs) * repeat
     done = 0
@@ -305,17 +420,46 @@ def _warn_of_noise(runs: list[Run]) -> None:
         )
 
 
-def _show(result: Result, as_json: bool) -> int:
-    from bourse.cli import complain
+def _show(result: Result, as_json: bool, plot: bool) -> int:
+    from bourse.bench.curve import curve_of
+    from bourse.bench.curve import plot as draw
 
     if as_json:
         say(result.json())
     else:
         for line in result_lines(result):
             say(line)
+    histogram = kept_histogram()
+    if plot and histogram is not None:
+        screen = console(stderr=as_json)
+        is_ascii = not (screen.encoding or "").lower().startswith("utf")
+        for line in draw(curve_of(histogram), ascii_only=is_ascii):
+            print(line, file=sys.stderr if as_json else sys.stdout)
+    elif plot:
+        complain(f"warning: {result.workload} has no latencies to draw")
     for warning in result.warnings:
         complain(f"warning: {warning}")
     return result.exit_code
+
+
+def parameter_lines(parameters: dict[str, object]) -> list[str]:
+    """Write the parameters that are a line's worth, as many as fit in 80 columns on each line."""
+    import textwrap
+
+    texts = []
+    for name, value in parameters.items():
+        if isinstance(value, bool):
+            texts.append(f"{name} {'yes' if value else 'no'}")
+        elif isinstance(value, int | float):
+            texts.append(f"{name} {value:,}")
+        elif isinstance(value, str) and len(value) <= 40:
+            texts.append(f"{name} {value!r}" if " " in value else f"{name} {value}")
+    # A name and its value stay together.
+    text = ", ".join(each.replace(" ", "\0") for each in texts)
+    wrapped = textwrap.wrap(
+        text, 80, initial_indent="  with ", subsequent_indent="    ", break_on_hyphens=False
+    )
+    return [line.replace("\0", " ") for line in wrapped]
 
 
 def result_lines(result: Result) -> list[str]:
@@ -334,7 +478,12 @@ def result_lines(result: Result) -> list[str]:
         return f"  {name:<20}" + "".join(f"{cell:>10}" for cell in cells)
 
     if isinstance(result.latency_ns, Percentiles):
-        lines += [header, row("round trip", result.latency_ns)]
+        # An operation is named as in "so many nanoseconds an order".
+        operation = str(result.parameters.get("operation", "latency"))
+        lines += [
+            header,
+            row(operation.removeprefix("a ").removeprefix("an ")[:20], result.latency_ns),
+        ]
     if isinstance(result.fdatasync_ns, Percentiles):
         lines.append(row("write + fdatasync", result.fdatasync_ns))
     if isinstance(result.stages_ns, dict):
@@ -344,6 +493,7 @@ def result_lines(result: Result) -> list[str]:
         lines.append(f"  {result.rate_per_s:,} a second{each}")
     if isinstance(result.ping_pong_ns, float):
         lines.append(f"  ping-pong of the same two CPUs: {result.ping_pong_ns:,.1f} ns")
+    lines += parameter_lines(result.parameters)
     for check in result.checks:
         lines.append(
             f"  {'ok    ' if check.ok else 'FAILED'} {check.name}: {check.detail}".rstrip(": ")

@@ -42,7 +42,7 @@ def test_the_picture_has_every_point_and_the_caches_between_them(growth: ModuleT
         for value, ns in ((1_000, 40.0), (100_000, 90.0), (10_000_000, 200.0))
     ]
 
-    drawn = growth.picture("A title", "orders", found, 100, {"L2": 1 << 20, "L9": 1 << 60})
+    drawn = growth.draw("A title", "orders", found, 100, {"L2": 1 << 20, "L9": 1 << 60})
 
     root = ElementTree.fromstring(drawn)
     words = [each.text for each in root.iter(f"{SVG}text")]
