@@ -107,6 +107,8 @@ class Result(msgspec.Struct, kw_only=True):
     quiet_reasons: list[str] | UnsetType = UNSET
     """Why it was not."""
     parameters: dict[str, object] = {}
+    skipped: list[str] | UnsetType = UNSET
+    """What could not be looked at, because the daemon at --connect is not known well enough."""
     warnings: list[str] = []
 
     @property

@@ -319,6 +319,21 @@ def replay_check(data_dir: Path, digests: Digests) -> Check:
     return Check("replay_equal", replayed == digests, f"{replayed.state} {replayed.events}")
 
 
+def skipped_at(found: Target, with_stages: bool) -> list[str]:
+    """Say what cannot be seen of this daemon; nothing where it is private.
+
+    A server that speaks protocol version 1 and nothing else is known by what it answers only.
+    """
+    if found.is_private:
+        return []
+    skipped = ["no gap in the sequence, an empty book, a replay of the log: others may trade there"]
+    if found.admin is None:
+        skipped.append("policy, poll mode, digests: no admin socket is known, --admin names one")
+        if with_stages:
+            skipped.append("stages and the disk's own fdatasync: they need the admin socket")
+    return skipped
+
+
 def finish(
     result: Result,
     found: Target,
@@ -341,6 +356,7 @@ def finish(
             result.stages_ns = found.stages()
         if found.is_private:
             result.checks += status_checks(status, pairs)
+    result.skipped = skipped_at(found, with_stages) or msgspec.UNSET
     result.environment = results.environment(found.data_dir, load_average_before)
     result.warnings = results.machine_warnings(result.environment)
     if found.daemon is not None and isinstance(result.digests, Digests):

@@ -132,6 +132,32 @@ def choose(names: Sequence[str]) -> list[Run]:
     return [run for run in known if run.case.name in names or run.workload.name in names]
 
 
+def choose_at(address: str, names: Sequence[str]) -> tuple[list[Run], list[str]]:
+    """Return a run for each workload that a daemon at an address can be asked for, and the others.
+
+    Such a daemon has the policy and the poll mode that it has: one case of a workload is enough.
+
+    Raises:
+        UsageError: there is no such case or workload, or none that takes an address.
+    """
+    runs: dict[str, Run] = {}
+    left: list[str] = []
+    for run in choose(names):
+        if not run.workload.needs_a_daemon:
+            left.append(run.case.name)
+        elif run.case.name in names or run.workload.name not in runs:
+            flags = {
+                name: value
+                for name, value in run.case.flags.items()
+                if name not in ("durability", "poll")
+            }
+            case = msgspec.structs.replace(run.case, flags={**flags, "connect": address}, must=None)
+            runs[run.workload.name] = Run(case=case, workload=run.workload)
+    if not runs:
+        raise UsageError(f"none of {', '.join(left)} measures a daemon at --connect")
+    return list(runs.values()), left
+
+
 def command_of(run: Run, full: bool, fault: str | None = None) -> list[str]:
     """Return the command line of a case; a fault is for the workloads that hear events."""
     values = {**run.case.flags, **(run.case.full if full else run.case.quick)}

@@ -228,6 +228,15 @@ def run_all(
             show_default=False,
         ),
     ] = None,
+    connect: Annotated[
+        str | None,
+        typer.Option(
+            "--connect",
+            metavar="HOST:PORT",
+            help="Measure a server that runs, of protocol version 1; skip what it cannot do.",
+            show_default=False,
+        ),
+    ] = None,
     keep: KeepOption = False,
     keep_in: KeepInOption = None,
     as_json: AllJsonOption = False,
@@ -242,6 +251,7 @@ def run_all(
       bourse bench all --quick
       bourse bench all walk mixed-40000 --repeat 5 --interleave
       bourse bench all --full --repeat 5 --interleave --keep
+      bourse bench all --connect 127.0.0.1:9001
 
     \b
     Exit codes:
@@ -256,11 +266,17 @@ def run_all(
     if quick and full:
         raise UsageError("--quick and --full exclude each other; leave one away")
     fault_number(fault)
-    runs = suite.choose(names or [])
+    skipped: list[str] = []
+    if connect is None:
+        runs = suite.choose(names or [])
+    else:
+        runs, skipped = suite.choose_at(connect, names or [])
+        complain(f"skipped, since no server at --connect does them: {', '.join(skipped) or '-'}")
     _perform(runs, full=full, repeat=repeat, interleave=interleave, fault=fault)
     _keep(keep, keep_in, [(run.case.name, run.results) for run in runs])
     if as_json:
-        say_json({"schema": SCHEMA, "results": [run.summary() for run in runs]})
+        found: dict[str, Any] = {"results": [run.summary() for run in runs]}
+        say_json({"schema": SCHEMA, **found, **({"skipped": skipped} if skipped else {})})
     else:
         for line in suite.table(runs):
             say(line)
@@ -494,6 +510,8 @@ def result_lines(result: Result) -> list[str]:
     if isinstance(result.ping_pong_ns, float):
         lines.append(f"  ping-pong of the same two CPUs: {result.ping_pong_ns:,.1f} ns")
     lines += parameter_lines(result.parameters)
+    if isinstance(result.skipped, list):
+        lines += [f"  skipped: {each}" for each in result.skipped]
     for check in result.checks:
         lines.append(
             f"  {'ok    ' if check.ok else 'FAILED'} {check.name}: {check.detail}".rstrip(": ")

@@ -1,4 +1,4 @@
-"""Results kept and compared: nothing overwritten, spread of both sides, only what is beyond noise."""
+"""Results kept and compared: nothing is overwritten, only what lies beyond the noise counts."""
 
 import json
 from pathlib import Path

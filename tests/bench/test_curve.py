@@ -65,9 +65,7 @@ def test_the_picture_is_well_formed_and_inside_its_frame() -> None:
     assert "a title" in "".join(root.itertext())
 
 
-def test_a_workload_writes_and_draws_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_workload_writes_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "curve.svg"
     command = ["bench", "rtt", "--durability", "memory", "--samples", "50"]
     assert bourse([*command, "--plot", "--svg", str(picture)]) == 0

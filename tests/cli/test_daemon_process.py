@@ -351,15 +351,6 @@ def test_a_benchmark_prints_one_object_with_green_checks(
     assert not list(place.admin.parent.glob("bourse-bench-*"))
 
 
-def test_digests_do_not_depend_on_policy_or_poll_mode(place: Place) -> None:
-    digests = set()
-    for flags in (["--durability", "memory", "--poll", "block"], ["--durability", "async"]):
-        result = place.bourse("bench", "burst", "--samples", "100", "--json", *flags)
-        digests.add(json.dumps(json.loads(result.stdout)["digests"]))
-
-    assert len(digests) == 1
-
-
 def test_a_running_daemon_is_measured_with_connect(place: Place, banner: dict[str, Any]) -> None:
     connect = ("--connect", banner["listen"], "--samples", "100", "--json")
     named = place.bourse("bench", "rtt", *connect, "--admin", str(place.admin))
