@@ -450,7 +450,10 @@ def _show(result: Result, as_json: bool, plot: bool) -> int:
         screen = console(stderr=as_json)
         is_ascii = not (screen.encoding or "").lower().startswith("utf")
         for line in draw(curve_of(histogram), ascii_only=is_ascii):
-            print(line, file=sys.stderr if as_json else sys.stdout)
+            if as_json:
+                sys.stderr.write(f"{line}\n")
+            else:
+                say(line)
     elif plot:
         complain(f"warning: {result.workload} has no latencies to draw")
     for warning in result.warnings:

@@ -67,12 +67,12 @@ def test_the_picture_is_well_formed_and_inside_its_frame() -> None:
 
 def test_a_workload_writes_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     picture = tmp_path / "curve.svg"
-    command = ["bench", "rtt", "--durability", "memory", "--samples", "50"]
+    command = ["bench", "commit", "--n", "2", "--samples", "50"]
     assert bourse([*command, "--plot", "--svg", str(picture)]) == 0
 
     said = capsys.readouterr().out
-    assert "  round trip  " in said
-    assert "with operation 'a round trip', warmup 100" in said
+    assert "  batch  " in said
+    assert "with operation 'a batch', records_in_batch 2" in said
     assert said.splitlines()[-1].split() == ["0%", "90%", "max"]
     ElementTree.fromstring(picture.read_text())
     assert bourse([*command, "--svg", str(tmp_path / "no" / "curve.svg")]) == 2

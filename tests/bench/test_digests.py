@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from bourse.bench import burst, engine_runs, league, load, pipeline, rtt
+from bourse.bench import burst, engine_runs, league, pipeline, rtt
 from bourse.bench.results import Digests, Result
 
-POLICIES = [("memory", "busy"), ("async", "block"), ("fsync", "adaptive")]
+POLICIES = [("async", "block"), ("fsync", "adaptive")]
 
 
 def digests(result: Result) -> Digests:
@@ -17,13 +17,12 @@ def digests(result: Result) -> Digests:
 
 
 def test_a_clients_digests_depend_neither_on_policy_nor_on_poll_mode() -> None:
-    """All three workloads trade the same pairs, so they even agree with each other."""
+    """Both workloads trade the same pairs, so they even agree with each other."""
     found: dict[Any, Digests] = {}
     for durability, poll in POLICIES:
         flags = {"durability": durability, "poll": poll}
         found["burst", durability, poll] = digests(burst.measure(samples=400, **flags))
-    found["load"] = digests(load.measure(rate=10_000, seconds=0.04, durability="memory"))
-    found["rtt"] = digests(rtt.measure(samples=100, durability="memory"))
+    found["rtt"] = digests(rtt.measure(samples=100, durability="memory", poll="busy"))
 
     assert len(set(map(str, found.values()))) == 1, found
     # Counted by another machine: what the stream is does not depend on this one.
