@@ -3,6 +3,7 @@
 PY := .venv/bin/python
 DEMO_FLAGS ?=
 TEST_FLAGS ?=
+BENCH_FLAGS ?= --quick
 
 ROUNDS ?= 10
 SECONDS ?= 600
@@ -44,11 +45,9 @@ fuzz: setup ## random commands against the model, random bytes against the codec
 demo: setup ## an exchange with a synthetic market and the console; DEMO_FLAGS="--headless --seconds 10"
 	@exec .venv/bin/bourse demo --data demo-data $(DEMO_FLAGS)
 
-bench: setup ## the round trip and the burst, memory and fsync
-	@.venv/bin/bourse bench rtt --durability memory --poll busy
-	@.venv/bin/bourse bench rtt --durability fsync --poll busy
-	@.venv/bin/bourse bench burst --durability memory
-	@.venv/bin/bourse bench burst --durability fsync
+bench: setup ## every workload, then the budgets; BENCH_FLAGS="--full --repeat 5 --interleave --keep"
+	@.venv/bin/bourse bench all $(BENCH_FLAGS)
+	@.venv/bin/bourse bench check
 
 docs-pictures: setup ## draw the console's pictures of README and docs from a real exchange (three minutes)
 	@$(PY) tools/docs_pictures.py

@@ -67,6 +67,7 @@ def run(
             del engine
     best = min(found, key=lambda one: one.most_ns)
     _, p50, p90, p99, p99_9, most = best.spans.percentiles()
+    results.keep_latencies(best.spans.counts())
     longest = [dict(one.spans.longest()) for one in found]
     # What is slow in every run, by its number.
     ours = set.intersection(*(set(one) for one in longest))

@@ -159,19 +159,18 @@ def write_hlog(path: Path, workload: str) -> bool:
     return True
 
 
+def keep_latencies(counts: Iterable[tuple[int, int]]) -> None:
+    """Keep a histogram that was counted elsewhere, durations and how often, as latencies() does."""
+    _kept[:] = [_histogram_of(counts)]
+
+
 def percentiles(values_ns: Iterable[int], keep_in: list[Any] | None = None) -> Percentiles:
     """Summarise durations of at least a nanosecond; empty input gives an empty summary."""
-    from hdrh.histogram import (
-        HdrHistogram,
-    )  # pulls in a compiled codec that --help must not wait for
-
-    histogram = HdrHistogram(1, 3_600_000_000_000, 3)
-    most = 0
-    for value, count in Counter(values_ns).items():
-        histogram.record_value(max(1, value), count)
-        most = max(most, value)
-    if not histogram.get_total_count():
+    counts = Counter(values_ns)
+    if not counts:
         return Percentiles()
+    histogram = _histogram_of(counts.items())
+    most = max(counts)
     if keep_in is not None:
         keep_in[:] = [histogram]
 
@@ -180,6 +179,17 @@ def percentiles(values_ns: Iterable[int], keep_in: list[Any] | None = None) -> P
         return min(int(histogram.get_value_at_percentile(percent)), most)
 
     return Percentiles(p50=at(50), p90=at(90), p99=at(99), p99_9=at(99.9), max=most)
+
+
+def _histogram_of(counts: Iterable[tuple[int, int]]) -> Any:
+    from hdrh.histogram import (
+        HdrHistogram,
+    )  # pulls in a compiled codec that --help must not wait for
+
+    histogram = HdrHistogram(1, 3_600_000_000_000, 3)
+    for value, count in counts:
+        histogram.record_value(max(1, value), count)
+    return histogram
 
 
 def native_int64(data: bytes) -> array.array[int]:

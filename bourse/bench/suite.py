@@ -264,11 +264,18 @@ def table(runs: Iterable[Run]) -> list[str]:
 # --- Budgets --------------------------------------------------------------------------------------
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a case may take: thousands of calibration steps, and how much it must have seen."""
+CALIBRATION = "environment.calibration_ns"
 
-    ratio: float
-    """The figure, in nanoseconds, over the calibration loop's (a rate counts as 1e9 over it)."""
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a case may take, as a ratio within one run, and how much it must have seen."""
+
+    ratio: float | None = None
+    """The figure over the field `over`; None where only the floors count."""
+    figure: str | None = None
+    """Field that is judged, dotted; None: the case's own. Of a rate, 1e9 by it is taken."""
+    over: str = CALIBRATION
+    """What it is divided by; an empty text where the figure is a ratio already."""
     floors: dict[str, float] = {}
     """Least values of fields of the result, dotted."""
 
@@ -287,13 +294,21 @@ def load_budgets(path: Path) -> dict[str, Budget]:
         raise UsageError(f"{path} is not a table of budgets: {error}") from None
 
 
-def ratio_of(run: Run, result: dict[str, Any]) -> float | None:
-    """Return a repetition's figure over its own calibration, None without one of them."""
-    value = value_of(result, run.figure)
-    calibration_ns = value_of(result, "environment.calibration_ns")
-    if not value or not calibration_ns:
+def ratio_of(run: Run, result: dict[str, Any], budget: Budget) -> float | None:
+    """Return a repetition's figure over what its budget names, of the same run; None without it."""
+    figure = budget.figure or run.figure
+    value = value_of(result, figure)
+    unit = value_of(result, budget.over) if budget.over else 1.0
+    if not value or not unit:
         return None
-    return (1e9 / value if run.more_is_better else value) / calibration_ns
+    return (1e9 / value if figure in _AT_LEAST else value) / unit
+
+
+def ratio_text(ratio: float, budget: Budget) -> str:
+    """Write a ratio with what it is a ratio to."""
+    if budget.over == CALIBRATION:
+        return f"{ratio:.4g} calibrations"
+    return f"{ratio:.4g} times {budget.over}" if budget.over else f"{budget.figure} {ratio:.4g}"
 
 
 def judge(run: Run, budget: Budget, slack: float = OVER_BUDGET) -> list[str]:
@@ -305,13 +320,15 @@ def judge(run: Run, budget: Budget, slack: float = OVER_BUDGET) -> list[str]:
         slack: how much more it may take, as a share.
     """
     wrong = [f"{run.case.name}: {fault}" for fault in run.faults]
-    ratios = [ratio for one in run.results if (ratio := ratio_of(run, one)) is not None]
-    if not ratios:
+    ratios = [ratio for one in run.results if (ratio := ratio_of(run, one, budget)) is not None]
+    if budget.ratio is None:
+        pass
+    elif not ratios:
         wrong.append(f"{run.case.name}: there is no figure")
     elif min(ratios) > budget.ratio * (1 + slack):
         wrong.append(
-            f"{run.case.name}: {min(ratios):.4g} calibrations, its budget is {budget.ratio:.4g} "
-            f"({min(ratios) / budget.ratio - 1:+.0%})"
+            f"{run.case.name}: {ratio_text(min(ratios), budget)}, its budget is "
+            f"{budget.ratio:.4g} ({min(ratios) / budget.ratio - 1:+.0%})"
         )
     for field, floor in budget.floors.items():
         value = value_of(run.best, field)

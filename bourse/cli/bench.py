@@ -329,8 +329,12 @@ def check(
         for line in suite.table(runs):
             say(line)
         for run in runs:
-            ratio = min((suite.ratio_of(run, one) or 0.0) for one in run.results)
-            say(f"  {run.case.name}: {ratio:.4g} of {table[run.case.name].ratio:.4g} calibrations")
+            budget = table[run.case.name]
+            ratios = [suite.ratio_of(run, one, budget) for one in run.results]
+            known = [ratio for ratio in ratios if ratio is not None]
+            if budget.ratio is not None and known:
+                found_text = suite.ratio_text(min(known), budget)
+                say(f"  {run.case.name}: {found_text} of {budget.ratio:.4g}")
     for sentence in wrong:
         complain(sentence)
     return 1 if wrong else 0
