@@ -46,6 +46,8 @@ class CommandKind(IntEnum):
     DEPTH = 128
     FENCE = 129
     """Answered by an event of its own: everything before it has been matched."""
+    IMPACT = 130
+    """Answered by an event of its own: what a mass cancel would hit."""
     STOP = 255
 
 
@@ -73,6 +75,7 @@ class EventKind(IntEnum):
     SNAPSHOT_READY = 18
     STOPPED = 19
     FENCE = 20
+    IMPACT = 21
 
 
 class Reason(IntEnum):

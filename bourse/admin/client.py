@@ -45,8 +45,8 @@ from bourse.errors import AdminError, BourseError, ProtocolError, UnavailableErr
 
 REQUEST_TIMEOUT_SECONDS = 5.0
 SLOW_TIMEOUT_SECONDS = 120.0
-"""For requests that write files: a snapshot of a large book, a shutdown that drains."""
-SLOW_METHODS = frozenset({"snapshot", "shutdown"})
+"""For requests that take their time: a snapshot of a large book, a shutdown, a mass cancel."""
+SLOW_METHODS = frozenset({"snapshot", "shutdown", "commit"})
 
 BACKOFF_SECONDS_MIN = 0.25
 BACKOFF_SECONDS_MAX = 1.0

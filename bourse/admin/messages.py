@@ -28,6 +28,13 @@ Methods, their parameters and results:
     sessions     Empty              → Sessions       cancel       CancelParams    → OrderResult
     trades       TradesParams       → Trades         shutdown     Empty           → Empty
     log          LogParams          → Log
+    prepare      PrepareParams      → Prepared       commit       CommitParams    → Committed
+
+What ends or cancels something that belongs to others takes two steps. `prepare` changes nothing:
+it says what would be hit and gives a token, good for one `commit` within `ttl_seconds`, which must
+come with the instance's name as a person typed it. A token is used up by its first commit, right or
+wrong, and forgotten by a daemon that ends. A connection whose hello said `read_only` gets an error
+REFUSED for order, cancel, snapshot, shutdown, prepare and commit.
 
 Topics and the type of a frame's data: status Status, depth Depth, latency Latency, wal Wal,
 sessions Sessions, trades Trades, log Log. Times `_ns` are nanoseconds; `mono_ns` is the daemon's
@@ -107,6 +114,8 @@ class HelloParams(Struct, frozen=True):
 
     protocol_versions: list[int]
     client: str = ""
+    read_only: bool = False
+    """Refuse what changes something, from this connection."""
 
 
 class Hello(Struct, frozen=True):
@@ -218,6 +227,8 @@ class Status(Struct, frozen=True):
     low_space: bool = False
     """New orders are refused because the log's disk is nearly full."""
     disk_free_bytes: int = 0
+    halted: bool = False
+    """The instrument takes cancels only."""
 
 
 class Level(Struct, frozen=True, array_like=True):
@@ -247,6 +258,8 @@ class Depth(Struct, frozen=True):
     mono_ns: int = 0
     last_price_ticks: int | None = None
     last_qty_lots: int | None = None
+    halted: bool = False
+    """The instrument takes cancels only."""
 
 
 class Percentiles(Struct, frozen=True):
@@ -438,6 +451,65 @@ class OrderResult(Struct, frozen=True):
     """The first 100."""
 
 
+class PrepareParams(Struct, frozen=True):
+    """Ask what a dangerous action would hit."""
+
+    action: str
+    """halt, resume, kick or cancel_all."""
+    session_id: int = 0
+    """kick: which one; cancel_all: whose orders, 0 for everybody's."""
+
+
+class Prepared(Struct, frozen=True):
+    """What would be hit, and the key to do it."""
+
+    token: str
+    action: str
+    session_id: int
+    instance: str
+    """What must be typed."""
+    symbol: str
+    title: str
+    """What it is, in a few words."""
+    impact: list[str]
+    """What it hits, in sentences."""
+    orders: int
+    """Live orders that it ends; halt and resume: that stay in the book."""
+    qty_lots: int
+    """Their open quantity; it stops at 2**64 - 1."""
+    sessions: int
+    """Whose they are."""
+    is_least: bool
+    """There is more than was counted: a session's orders, or everybody's quantity."""
+    connections: int
+    """Clients that are connected now."""
+    ttl_seconds: float
+    """For so long the token is good."""
+
+
+class CommitParams(Struct, frozen=True):
+    """Do what was prepared."""
+
+    token: str
+    typed: str
+    """The instance's name, as it was typed."""
+
+
+class Committed(Struct, frozen=True):
+    """It is done, and as safe as the policy says."""
+
+    action: str
+    session_id: int
+    wal_seq: int
+    """The record that did it, the last one of several; kick: it is not later than this one."""
+    orders: int
+    """Orders that were cancelled by it."""
+    sentence: str
+
+
+CHANGES = frozenset({"order", "cancel", "snapshot", "shutdown", "prepare", "commit"})
+"""Methods that a read-only connection may not use."""
+
 PARAMS: dict[str, type[Struct]] = {
     "hello": HelloParams,
     "status": Empty,
@@ -451,6 +523,8 @@ PARAMS: dict[str, type[Struct]] = {
     "order": OrderParams,
     "cancel": CancelParams,
     "shutdown": Empty,
+    "prepare": PrepareParams,
+    "commit": CommitParams,
     "subscribe": SubscribeParams,
     "unsubscribe": TopicParams,
     "credit": TopicParams,
@@ -468,6 +542,8 @@ RESULTS: dict[str, type[Struct]] = {
     "order": OrderResult,
     "cancel": OrderResult,
     "shutdown": Empty,
+    "prepare": Prepared,
+    "commit": Committed,
     "subscribe": Empty,
     "unsubscribe": Empty,
 }

@@ -284,34 +284,39 @@ def _status_rows(found: Status) -> list[tuple[str, str]]:
     bid = "-" if found.best_bid_ticks is None else f"{found.best_bid_ticks:,}"
     ask = "-" if found.best_ask_ticks is None else f"{found.best_ask_ticks:,}"
     low = [("LOW SPACE", "new orders are refused until the disk has more; cancels work")]
-    return (low if found.low_space else []) + [
-        ("instance", f"{found.instance} ({found.build}), pid {found.pid}"),
-        ("running for", duration(uptime)),
-        ("address", f"{found.listen}  ({found.symbol})"),
-        ("admin", found.admin),
-        ("data", f"{found.data_dir}  ({found.disk_free_bytes:,} bytes free)"),
-        ("policy, poll", f"{found.durability}, {found.poll}"),
-        (
-            "wal_seq",
-            f"{found.wal_seq:,}  durable {found.durable_seq:,}  released {found.released_seq:,}"
-            f"  (recovered {found.recovered_wal_seq:,})",
-        ),
-        ("event_seq", f"{found.event_seq:,}"),
-        ("best bid, ask", f"{bid}, {ask}"),
-        ("orders", f"{found.orders:,} accepted, {found.live_orders:,} live"),
-        ("trades", f"{found.trades:,}"),
-        ("rejects", f"{found.rejects:,}"),
-        (
-            "connections",
-            f"{found.connections:,} now, {found.connections_total:,} in all; "
-            f"{found.protocol_errors:,} protocol errors, "
-            f"{found.slow_reader_cuts:,} slow readers cut",
-        ),
-        (
-            "rings",
-            f"commands {found.command_ring_used:,} of {found.command_ring_size:,}, "
-            f"events {found.event_ring_used:,} of {found.event_ring_size:,}",
-        ),
-        ("state digest", found.state_digest),
-        ("event digest", found.event_digest),
-    ]
+    halted = [("HALTED", f"{found.symbol} takes cancels only; trade again with: bourse resume")]
+    return (
+        (halted if found.halted else [])
+        + (low if found.low_space else [])
+        + [
+            ("instance", f"{found.instance} ({found.build}), pid {found.pid}"),
+            ("running for", duration(uptime)),
+            ("address", f"{found.listen}  ({found.symbol})"),
+            ("admin", found.admin),
+            ("data", f"{found.data_dir}  ({found.disk_free_bytes:,} bytes free)"),
+            ("policy, poll", f"{found.durability}, {found.poll}"),
+            (
+                "wal_seq",
+                f"{found.wal_seq:,}  durable {found.durable_seq:,}  released {found.released_seq:,}"
+                f"  (recovered {found.recovered_wal_seq:,})",
+            ),
+            ("event_seq", f"{found.event_seq:,}"),
+            ("best bid, ask", f"{bid}, {ask}"),
+            ("orders", f"{found.orders:,} accepted, {found.live_orders:,} live"),
+            ("trades", f"{found.trades:,}"),
+            ("rejects", f"{found.rejects:,}"),
+            (
+                "connections",
+                f"{found.connections:,} now, {found.connections_total:,} in all; "
+                f"{found.protocol_errors:,} protocol errors, "
+                f"{found.slow_reader_cuts:,} slow readers cut",
+            ),
+            (
+                "rings",
+                f"commands {found.command_ring_used:,} of {found.command_ring_size:,}, "
+                f"events {found.event_ring_used:,} of {found.event_ring_size:,}",
+            ),
+            ("state digest", found.state_digest),
+            ("event digest", found.event_digest),
+        ]
+    )

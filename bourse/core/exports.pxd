@@ -23,3 +23,24 @@ cdef int by_order_id(const void *left, const void *right) noexcept nogil    # of
 ctypedef DepthLevel *DepthLevelPtr
 ctypedef OrderRecord *OrderRecordPtr
 ctypedef InstrumentRecord *InstrumentRecordPtr
+
+
+cdef enum:
+    COUNTED_MAX = 65536             # orders, or levels, that one look counts: some milliseconds of a cold book
+
+
+cdef struct Impact:                 # what a mass cancel would hit
+    uint64_t orders
+    uint64_t lots                   # of open quantity; stops at 2**64 - 1
+    uint64_t sessions               # that have live orders
+    uint32_t is_least               # 1: there is more than was counted
+
+
+# Counts the live orders of a session, 0: of everybody. 1 when no such session is known, else 0.
+cdef uint32_t export_impact(Books *books, uint32_t session_id, Impact *out) noexcept nogil
+
+# 1 when the instrument is halted, 0 when it is not or is unknown.
+cdef uint32_t export_halted(Books *books, uint32_t instrument_id) noexcept nogil
+
+
+ctypedef Impact *ImpactPtr

@@ -17,7 +17,7 @@ from cython.cimports.bourse.core.books import (
 from cython.cimports.bourse.core.indexes import ALL_ONES
 from cython.cimports.bourse.core.levels import key_of
 from cython.cimports.bourse.core.records import InstrumentRecord, OrderRecord
-from cython.cimports.bourse.core.registry import find_instrument
+from cython.cimports.bourse.core.registry import find_instrument, find_session
 from cython.cimports.bourse.core.structures import (
     BlockPtr,
     ConstVoidPtr,
@@ -153,6 +153,69 @@ def export_instruments(books: BooksPtr, out: InstrumentRecordPtr, capacity: uint
         side = side_at(books, 2 * which + 3)
         memcpy(cython.address(out[which].symbol[8]), cython.address(side.symbol), 8)
     return books.state.instrument_count
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def add_lots(out: ImpactPtr, lots: uint64_t) -> cython.void:
+    """Add up, and stop at the top."""
+    out.lots = out.lots + lots if lots <= ALL_ONES - out.lots else ALL_ONES
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def export_impact(books: BooksPtr, session_id: uint32_t, out: ImpactPtr) -> uint32_t:
+    """Count what a mass cancel would hit; 1 when no such session is known, else 0.
+
+    Of everybody the levels' totals are added up, of a session its orders, and of neither more than
+    COUNTED_MAX: a matcher asks.
+    """
+    slot: uint32_t
+    at: uint32_t
+    position: uint32_t
+    side: SidePtr
+    block: BlockPtr
+    left: uint32_t = COUNTED_MAX
+    memset(out, 0, cython.sizeof(Impact))
+    if session_id != 0:
+        slot = find_session(books, session_id)
+        if slot == 0:
+            return 1
+        slot = session_at(books, slot).head
+        out.sessions = slot != 0
+        while slot != 0 and out.orders < COUNTED_MAX:
+            out.orders += 1
+            add_lots(out, order_at(books, slot).leaves_lots)
+            slot = order_at(books, slot).session_next
+        out.is_least = slot != 0
+        return 0
+    out.orders = books.state.live_order_count
+    for slot in range(1, cython.cast(uint32_t, books.session_pool.next_unused)):
+        if session_at(books, slot).session_id != 0 and session_at(books, slot).head != 0:
+            out.sessions += 1
+    for slot in range(2, cython.cast(uint32_t, books.side_pool.next_unused)):
+        side = side_at(books, slot)
+        for at in range(side.block_count):
+            block = block_at(books, side.blocks[at])
+            if block.count > left:
+                out.is_least = 1
+                return 0
+            left -= block.count
+            for position in range(block.count):
+                add_lots(out, level_at(books, block.levels[position]).qty_lots)
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def export_halted(books: BooksPtr, instrument_id: uint32_t) -> uint32_t:
+    """Return 1 when the instrument is halted."""
+    slot: uint32_t = find_instrument(books, instrument_id)
+    return side_at(books, slot).is_halted if slot != 0 else 0
 
 
 @cython.cfunc

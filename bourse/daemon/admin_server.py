@@ -14,6 +14,7 @@ import socket
 import stat
 import struct
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,9 @@ CONNECTIONS_MAX = 64
 _UCRED = struct.Struct("iII")
 _request_decoder = msgspec.json.Decoder(messages.Request)
 _encoder = msgspec.json.Encoder()
+
+caller: ContextVar[str] = ContextVar("caller", default="a client")
+"""Who asks, as the log has it; each connection has its own task, and so its own value."""
 
 Handler = Callable[[Any], Awaitable[Any]]
 Builder = Callable[["Subscription"], Awaitable[Any]]
@@ -84,6 +88,16 @@ def bind_admin_socket(path: Path) -> socket.socket:
         os.umask(umask)
     listener.setblocking(False)
     return listener
+
+
+def _peer(writer: asyncio.StreamWriter) -> tuple[int, int]:
+    """Return the peer's process and user."""
+    pid, uid, _ = _UCRED.unpack(
+        writer.get_extra_info("socket").getsockopt(
+            socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size
+        )
+    )
+    return pid, uid
 
 
 class Subscription:
@@ -169,10 +183,7 @@ class AdminServer:
 
     def _refusal(self, writer: asyncio.StreamWriter) -> str:
         """Say why a connection may not be served; empty if it may."""
-        peer = writer.get_extra_info("socket")
-        _, uid, _ = _UCRED.unpack(
-            peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)
-        )
+        _, uid = _peer(writer)
         if uid not in (0, os.geteuid()):
             return f"user {uid} is not this daemon's user"
         if len(self._connections) >= CONNECTIONS_MAX:
@@ -226,7 +237,9 @@ class Connection:
         self._server = server
         self._reader = reader
         self._writer = writer
+        self._pid, _ = _peer(writer)
         self._greeted = False
+        self._read_only = False
         self._subscriptions: dict[str, Subscription] = {}
 
     async def serve(self) -> None:
@@ -276,6 +289,8 @@ class Connection:
             params = decode_params("hello", request.params)
             reply = self._server.hello(params)
             self._greeted = True
+            self._read_only = params.read_only
+            caller.set(f"{params.client or 'a client'} (pid {self._pid})")
             return reply
         if not self._greeted:
             raise AdminError(ErrorCode.HELLO_FIRST, "say hello first")
@@ -289,6 +304,11 @@ class Connection:
             if subscription is not None:
                 subscription.credit.set()
             return messages.Empty()
+        if self._read_only and request.method in messages.CHANGES:
+            raise AdminError(
+                ErrorCode.REFUSED,
+                f"{request.method} is refused: this connection said that it is read-only",
+            )
         return await self._server.answer(request.method, request.params)
 
     def _subscribe(self, params: messages.SubscribeParams) -> messages.Empty:

@@ -237,6 +237,18 @@ class Gateway:
                 self._reap(session, now_ns)
         return len(self.sessions)
 
+    def is_open(self, session_id: int) -> bool:
+        """Say whether a client is connected as this session, and not being closed."""
+        session: Session = self.sessions.by_id.get(session_id)
+        return session is not None and not session.closing
+
+    def kick(self, session_id: int) -> bool:
+        """End a session: it is read no more, answered, and closed; False when it is not open."""
+        if not self.is_open(session_id):
+            return False
+        self._finish(self.sessions.by_id[session_id])
+        return True
+
     def abort_all(self) -> None:
         """Drop every connection at once."""
         session: Session

@@ -32,6 +32,7 @@ from bourse.config import Banner, DaemonConfig, prepare_admin_dir
 from bourse.core import killpoint
 from bourse.daemon.admin_server import AdminServer, bind_admin_socket
 from bourse.daemon.clock import wall_ns
+from bourse.daemon.dangers import Dangers
 from bourse.daemon.logs import open_log, recent_lines
 from bourse.daemon.pipeline import Pipeline
 from bourse.daemon.snapshots import Snapshots
@@ -221,7 +222,13 @@ class Daemon:
         snapshots = Snapshots(pipeline, self._log)
         due = asyncio.create_task(snapshots.run())
         views = Views(
-            pipeline, snapshots, listen, started_ns, self._ask_stop, recent_lines(self._log)
+            pipeline,
+            snapshots,
+            listen,
+            started_ns,
+            self._ask_stop,
+            recent_lines(self._log),
+            Dangers(pipeline, self._log),
         )
         self._admin = AdminServer(
             admin_listener,

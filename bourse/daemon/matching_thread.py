@@ -26,7 +26,10 @@ from cython.cimports.bourse.core.atomics import (
 from cython.cimports.bourse.core.books import BooksPtr
 from cython.cimports.bourse.core.engine import Engine
 from cython.cimports.bourse.core.exports import (
+    Impact,
     export_depth,
+    export_halted,
+    export_impact,
     export_instruments,
     export_orders,
     export_sessions,
@@ -115,11 +118,13 @@ _BUSY = cython.declare(cython.int, PollMode.BUSY)
 _FIRST_READ = cython.declare(cython.int, CommandKind.DEPTH)
 _DEPTH = cython.declare(cython.int, CommandKind.DEPTH)
 _FENCE = cython.declare(cython.int, CommandKind.FENCE)
+_IMPACT = cython.declare(cython.int, CommandKind.IMPACT)
 _STOP = cython.declare(cython.int, CommandKind.STOP)
 _SNAPSHOT_MARK = cython.declare(cython.int, CommandKind.SNAPSHOT_MARK)
 _EVENT_DEPTH_REPLY = cython.declare(cython.int, EventKind.DEPTH_REPLY)
 _EVENT_SNAPSHOT_READY = cython.declare(cython.int, EventKind.SNAPSHOT_READY)
 _EVENT_FENCE = cython.declare(cython.int, EventKind.FENCE)
+_EVENT_IMPACT = cython.declare(cython.int, EventKind.IMPACT)
 _EVENT_STOPPED = cython.declare(cython.int, EventKind.STOPPED)
 
 
@@ -347,6 +352,8 @@ class MatchingThread:
                 self._reply_depth(command)
             elif command.kind == _FENCE:
                 self._emit(_EVENT_FENCE).order_id = command.order_id
+            elif command.kind == _IMPACT:
+                self._reply_impact(command)
             elif command.kind == _STOP:
                 self._emit(_EVENT_STOPPED)
                 running = False
@@ -502,8 +509,27 @@ class MatchingThread:
             cython.address(buffer.bid_levels),
             cython.address(buffer.ask_levels),
         )
+        buffer.is_halted = export_halted(cython.address(self.engine.books), command.instrument_id)
         event = self._emit(_EVENT_DEPTH_REPLY)
         event.order_id = command.order_id
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def _reply_impact(self, command: cython.pointer[Command]) -> cython.void:
+        """Count what a mass cancel of a session, or of everybody, would hit."""
+        impact: Impact
+        books: BooksPtr = cython.address(self.engine.books)
+        unknown: uint32_t = export_impact(
+            books, cython.cast(uint32_t, command.client_order_id), cython.address(impact)
+        )
+        event: cython.pointer[Event] = self._emit(_EVENT_IMPACT)
+        event.client_order_id = impact.orders
+        event.qty_lots = impact.lots
+        event.leaves_lots = impact.sessions
+        event.reason = impact.is_least
+        event.side = export_halted(books, command.instrument_id)
+        event.spare = unknown
 
     @cython.cfunc
     @cython.nogil

@@ -36,6 +36,7 @@ cdef class Outbound:
     cdef list operator_events           # what its answer needs when it is the operator's, else None
     cdef uint64_t operator_fills
     cdef uint64_t operator_filled_lots
+    cdef bint operator_counts           # a mass cancel: its ends are counted, not kept
 
     cdef uint64_t turn(self) except? 0xFFFFFFFF
     cdef bint has_work(self) noexcept

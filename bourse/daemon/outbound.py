@@ -53,8 +53,12 @@ _DEPTH_REPLY = cython.declare(cython.int, EventKind.DEPTH_REPLY)
 _SNAPSHOT_READY = cython.declare(cython.int, EventKind.SNAPSHOT_READY)
 _STOPPED = cython.declare(cython.int, EventKind.STOPPED)
 _FENCE = cython.declare(cython.int, EventKind.FENCE)
+_IMPACT = cython.declare(cython.int, EventKind.IMPACT)
 _NEW_ORDER = cython.declare(cython.int, CommandKind.NEW_ORDER)
 _CANCEL = cython.declare(cython.int, CommandKind.CANCEL)
+_MASS_CANCEL = cython.declare(cython.int, CommandKind.MASS_CANCEL)
+_HALT = cython.declare(cython.int, CommandKind.HALT)
+_RESUME = cython.declare(cython.int, CommandKind.RESUME)
 _SESSION_END = cython.declare(cython.int, CommandKind.SESSION_END)
 _FIRST_REJECT = cython.declare(cython.int, Reason.ZERO_QUANTITY)
 
@@ -194,8 +198,13 @@ class Outbound:
                 self.taker.owed_orders = self.taker.open_orders if self.cancels else 0
                 self.mark(self.taker)
         elif head.session_id == _OPERATOR and (
-            head.command_kind == _NEW_ORDER or head.command_kind == _CANCEL
+            head.command_kind == _NEW_ORDER
+            or head.command_kind == _CANCEL
+            or head.command_kind == _MASS_CANCEL
+            or head.command_kind == _HALT
+            or head.command_kind == _RESUME
         ):
+            self.operator_counts = head.command_kind == _MASS_CANCEL
             self.operator_events = [cython.cast(cython.p_char, head)[:_EVENT_SIZE]]
             self.operator_fills = 0
             self.operator_filled_lots = 0
@@ -240,6 +249,9 @@ class Outbound:
     @cython.cfunc
     def note_operator(self, event: cython.pointer[cython.const[Event]]):
         """Keep what the answer to the operator's command is made of: its own end, and its fills."""
+        if self.operator_counts:
+            self.operator_fills += 1
+            return
         if event.kind == _TRADE:
             self.operator_fills += 1
             self.operator_filled_lots += event.qty_lots
@@ -308,8 +320,20 @@ class Outbound:
             self.listener.on_depth_reply(event.order_id)
         elif event.kind == _FENCE:
             self.stages.pass_read()
-            self.listener.on_fence(self.operator_events or [], self.operator_filled_lots)
+            self.listener.on_fence(
+                self.operator_events or [], self.operator_fills, self.operator_filled_lots
+            )
             self.operator_events = None
+        elif event.kind == _IMPACT:
+            self.stages.pass_read()
+            self.listener.on_impact(
+                event.client_order_id,
+                event.qty_lots,
+                event.leaves_lots,
+                event.reason != 0,
+                event.side != 0,
+                event.spare == 0,
+            )
         elif event.kind == _SNAPSHOT_READY:
             self.listener.on_snapshot_ready()
         elif event.kind == _STOPPED:

@@ -145,7 +145,8 @@ class Session:
         """
         sent: cython.Py_ssize_t = 0
         waiting: uint64_t = 0
-        if self.transport is None:
+        if self.transport is None or self.lingering_ns:
+            # After our side was closed: its orders may trade on, and it is not told any more.
             self.drop_output()
             return 0
         if self.out_bytes:

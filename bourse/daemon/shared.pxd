@@ -52,7 +52,7 @@ cdef struct DepthBuffer:            # written by the matcher between a depth com
     uint32_t bid_levels
     uint32_t ask_levels
     uint32_t unknown_instrument
-    uint32_t spare
+    uint32_t is_halted
     DepthLevel bids[256]
     DepthLevel asks[256]
 

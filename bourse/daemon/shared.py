@@ -90,7 +90,7 @@ class SharedMemory:
 
     def depth_reply(
         self, buffer_index: cython.int
-    ) -> tuple[bytes, list[tuple[int, int, int]], list[tuple[int, int, int]], int, int]:
+    ) -> tuple[bytes, list[tuple[int, int, int]], list[tuple[int, int, int]], int, int, bool]:
         """Read a depth buffer after its reply: desk.DepthReply."""
         if not 0 <= buffer_index < DEPTH_BUFFERS:
             raise ValueError(f"buffer_index={buffer_index}, expected 0..{DEPTH_BUFFERS - 1}")
@@ -101,6 +101,7 @@ class SharedMemory:
             _levels(buffer.asks, buffer.ask_count),
             buffer.bid_levels,
             buffer.ask_levels,
+            buffer.is_halted != 0,
         )
 
     def lend_image(

@@ -31,6 +31,7 @@ from bourse.errors import AdminError
 
 if TYPE_CHECKING:
     from bourse.daemon.admin_server import Builder, Handler, Subscription
+    from bourse.daemon.dangers import Dangers
     from bourse.daemon.desk import DepthReply
     from bourse.daemon.logs import RecentLines
     from bourse.daemon.pipeline import Pipeline
@@ -61,6 +62,7 @@ class Views:
         started_ns: int,
         shutdown: Callable[[str], None],
         log: RecentLines,
+        dangers: Dangers,
     ) -> None:
         self._pipeline = pipeline
         self._gateway = pipeline.gateway
@@ -70,6 +72,7 @@ class Views:
         self._started_ns = started_ns
         self._shutdown = shutdown
         self._log = log
+        self._dangers = dangers
         # Each operator order consumes at least one wal_seq, so ids above the start's are never
         # reused.
         self._operator_ids = itertools.count(pipeline.store.engine.wal_seq + 1)
@@ -89,6 +92,8 @@ class Views:
             "order": self.order,
             "cancel": self.cancel,
             "shutdown": lambda _: self.shutdown(),
+            "prepare": self._dangers.prepare,
+            "commit": self._dangers.commit,
         }
 
     @property
@@ -109,7 +114,7 @@ class Views:
         config = self._pipeline.config
         store = self._pipeline.store
         counters = self._gateway.counters
-        state, bids, asks, _, _ = await self._read_depth(1)
+        state, bids, asks, _, _, is_halted = await self._read_depth(1)
         fields = ENGINE_STATE.unpack(state)
         return messages.Status(
             instance=config.instance,
@@ -149,12 +154,13 @@ class Views:
             best_ask_ticks=asks[0][0] if asks else None,
             low_space=self._gateway.low_space,
             disk_free_bytes=self._pipeline.space.free_bytes,
+            halted=is_halted,
         )
 
     async def depth(self, levels: int) -> messages.Depth:
         """The book's best levels."""
         levels = min(max(levels, 1), messages.DEPTH_LEVELS_MAX)
-        state, bids, asks, bid_levels, ask_levels = await self._read_depth(levels)
+        state, bids, asks, bid_levels, ask_levels, is_halted = await self._read_depth(levels)
         fields = ENGINE_STATE.unpack(state)
         last = self._gateway.tape.last
         return messages.Depth(
@@ -171,6 +177,7 @@ class Views:
             mono_ns=mono_ns(),
             last_price_ticks=last[0] if last else None,
             last_qty_lots=last[1] if last else None,
+            halted=is_halted,
         )
 
     async def latency(self) -> messages.Latency:
@@ -194,7 +201,7 @@ class Views:
         """The write-ahead log."""
         store = self._pipeline.store
         counters = self._gateway.counters
-        state, _, _, _, _ = await self._read_depth(1)
+        state, *_ = await self._read_depth(1)
         fields = ENGINE_STATE.unpack(state)
         index, first_seq, _ = self._pipeline.memory.segment
         error = self._pipeline.failed_errno
@@ -346,7 +353,8 @@ class Views:
 
     async def _operate(self, command: Command) -> messages.OrderResult:
         self._check_running()
-        return order_result(command, *await self._desk.operate(command))
+        done = await self._desk.operate(command)
+        return order_result(command, done.events, done.filled_lots)
 
 
 def order_result(command: Command, events: list[bytes], filled_lots: int) -> messages.OrderResult:

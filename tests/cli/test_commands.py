@@ -106,7 +106,7 @@ def test_the_list_of_commands_is_that_of_the_tree(capfd: pytest.CaptureFixture[s
     "path",
     [
         *("demo", "tui", "buy", "sell", "cancel", "book", "watch", "snapshot", "replay"),
-        "doctor",
+        *("doctor", "halt", "resume", "kick", "cancel-all"),
         *("daemon start", "daemon stop", "daemon status", "bench rtt", "bench burst", "bench walk"),
     ],
 )
