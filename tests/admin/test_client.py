@@ -63,9 +63,9 @@ def test_hello_comes_first_and_results_are_typed(admin_path: Path) -> None:
                 assert isinstance(answer, Status)
                 assert [request["method"] for request in daemon.requests] == ["hello", "status"]
                 assert daemon.requests[0]["params"] == {
+                    "protocol_versions": [1],
                     "client": "test",
                     "read_only": False,
-                    "client": "test",
                 }
 
     asyncio.run(scenario())
