@@ -8,7 +8,7 @@ BENCH_FLAGS ?= --quick
 ROUNDS ?= 10
 SECONDS ?= 600
 
-.PHONY: help setup build lint format test torture fuzz demo bench docs-pictures clean distclean
+.PHONY: help setup build lint format test torture fuzz demo bench figures docs-pictures clean distclean
 .DEFAULT_GOAL := help
 
 help: ## show this list
@@ -48,6 +48,12 @@ demo: setup ## an exchange with a synthetic market and the console; DEMO_FLAGS="
 bench: setup ## every workload, then the budgets; BENCH_FLAGS="--full --repeat 5 --interleave --keep"
 	@.venv/bin/bourse bench all $(BENCH_FLAGS)
 	@.venv/bin/bourse bench check
+
+figures: setup ## measure the curves, the waterfall, instruction counts and the machine's limits (half an hour, quiet)
+	@$(PY) bench/growth.py
+	@$(PY) bench/curves.py
+	@$(PY) bench/instructions.py
+	@cc -O2 -pthread bench/limits.c -o build/limits && build/limits build 200
 
 docs-pictures: setup ## draw the console's pictures of README and docs from a real exchange (three minutes)
 	@$(PY) tools/docs_pictures.py

@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from bourse.bench.drawing import label, line, picture, way
+from bourse.bench.drawing import growth_picture
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 ORDERS = (1_000, 10_000, 100_000, 1_000_000, 10_000_000)
@@ -104,62 +103,15 @@ def cache_sizes() -> dict[str, int]:
 
 # --- Drawing --------------------------------------------------------------------------------------
 
-WIDTH, HEIGHT = 720, 360
-LEFT, RIGHT, TOP, BOTTOM = 56, 24, 72, 48
-
-
-def count_text(value: int) -> str:
-    """Write a round number shortly."""
-    for unit, size in (("M", 1_000_000), ("k", 1_000)):
-        if value >= size:
-            return f"{value // size}{unit}"
-    return str(value)
-
 
 def draw(
     title: str, axis: str, points: list[tuple[int, Point]], bytes_each: int, caches: dict[str, int]
 ) -> str:
-    """Draw the curves of both mixes over a logarithmic axis."""
-    first, last = math.log10(points[0][0]), math.log10(points[-1][0])
-    most_ns = 1.1 * max(max(values) for _, point in points for values in point.found.values())
-    step = next(one for one in (10, 20, 25, 50, 100, 200, 250, 500, 1000) if most_ns / one <= 7)
-    top_ns = step * math.ceil(most_ns / step)
-
-    def x_of(value: float) -> float:
-        share = (math.log10(value) - first) / (last - first)
-        return LEFT + 16 + share * (WIDTH - LEFT - RIGHT - 32)
-
-    def y_of(ns: float) -> float:
-        return HEIGHT - BOTTOM - ns / top_ns * (HEIGHT - TOP - BOTTOM)
-
-    parts = [label("title", LEFT, 20, title, "start")]
-    for ns in range(0, top_ns + 1, step):
-        parts.append(line("axis" if ns == 0 else "grid", LEFT, y_of(ns), WIDTH - RIGHT, y_of(ns)))
-        parts.append(label("", LEFT - 8, y_of(ns) + 4, str(ns), "end"))
-    for value, _ in points:
-        parts.append(label("", x_of(value), HEIGHT - BOTTOM + 18, count_text(value)))
-    parts.append(label("", (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 8, axis))
-    for name, size in caches.items():
-        fits = size / bytes_each
-        if points[0][0] / 2 < fits < points[-1][0]:
-            parts.append(line("cache", x_of(fits), TOP, x_of(fits), HEIGHT - BOTTOM))
-            parts.append(label("", x_of(fits), TOP - 4, name))
-    for number, (kind, name) in enumerate(zip("abc", MIXES, strict=True)):
-        parts.append(label(kind, LEFT + 150 * number, 42, name, "start"))
-        best = [(x_of(value), min(point.found[name]), point) for value, point in points]
-        parts.append(way(kind, [(x, y_of(ns)) for x, ns, _ in best]))
-        for x, ns, point in best:
-            parts.append(line(kind, x, y_of(ns), x, y_of(max(point.found[name]))))
-            parts.append(f'<circle class="{kind}" cx="{x:.1f}" cy="{y_of(ns):.1f}" r="3"/>')
-            # The first one's figures stand below it, the second one's above.
-            if kind != "c":
-                below = 18 if kind == "a" else -8
-                parts.append(label(kind, x + 4, y_of(ns) + below, f"{ns:.0f}"))
-    bound = RATIO_MAX * min(min(point.found[next(iter(MIXES))]) for _, point in points)
-    if bound < top_ns:
-        parts.append(line("bound", LEFT, y_of(bound), WIDTH - RIGHT, y_of(bound)))
-        parts.append(label("bound-text", LEFT + 4, y_of(bound) - 4, "3 x the fastest", "start"))
-    return picture(WIDTH, HEIGHT, title, parts)
+    """Draw the curves of all mixes over a logarithmic axis."""
+    series = {mix: [(value, point.found[mix]) for value, point in points] for mix in MIXES}
+    bound = RATIO_MAX * min(min(values) for _, values in series[next(iter(MIXES))])
+    fits = {name: size / bytes_each for name, size in caches.items()}
+    return growth_picture(title, axis, series, fits, {"3 x the fastest": bound})
 
 
 def table(name: str, points: list[tuple[int, Point]]) -> list[str]:
