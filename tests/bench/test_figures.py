@@ -1,4 +1,4 @@
-"""The scripts behind docs/performance.md: curves, waterfall, counted loops, limits of the machine."""
+"""The scripts behind docs/performance.md: curves, waterfall, counted loops, limits."""
 
 import importlib.util
 import itertools
