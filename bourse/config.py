@@ -45,7 +45,9 @@ class Range(NamedTuple):
     def sentence(self) -> str:
         """Say it to a person."""
         kind = "a power of two from" if self.power_of_two else "from"
-        return f"{kind} {self.least:g} to {self.most:g}"
+        # Whole numbers in full: 1.71799e+10 is no value that anybody could set.
+        least, most = (int(end) if end == int(end) else end for end in (self.least, self.most))
+        return f"{kind} {least} to {most}"
 
     def allows(self, value: float) -> bool:
         """Return whether `value` is inside."""

@@ -67,6 +67,7 @@ def replay(
             "--until",
             metavar="SEQ",
             min=0,
+            max=2**64 - 1,
             help="The last record to execute. Default: the log's last.",
             show_default=False,
         ),

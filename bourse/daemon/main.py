@@ -39,7 +39,9 @@ from bourse.daemon.snapshots import Snapshots
 from bourse.daemon.store import Store, open_store
 from bourse.daemon.views import Views
 from bourse.domain import Durability
-from bourse.errors import OwnershipError, UsageError
+from bourse.errors import JournalError, OwnershipError, UsageError
+from bourse.journal.retention import missing_segments
+from bourse.journal.storage import WAL_DIRECTORY
 
 EXIT_OK = 0
 EXIT_BUG = 70  # EX_SOFTWARE
@@ -49,6 +51,9 @@ WATCH_SECONDS = 0.5
 """How often the log's file is looked at: a call that does not touch the disk."""
 DESCRIPTORS_OWN = 128
 """Open files beside the clients' connections: admin connections, log, loop."""
+DESCRIPTORS_LEAST = 32
+"""With fewer a daemon does not start: its own are 25, and a snapshot, a client and an operator need
+one each."""
 
 
 def run(config: DaemonConfig, ready: Callable[[Banner], None]) -> int:
@@ -105,8 +110,16 @@ def _allow_descriptors(connections_max: int, log: logging.Logger) -> int:
 
     Returns:
         How many client connections to serve: the operator must find a descriptor free.
+
+    Raises:
+        UsageError: there are too few for any.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < DESCRIPTORS_LEAST:
+        raise UsageError(
+            f"the system allows {hard} open files, and a daemon needs {DESCRIPTORS_LEAST}; "
+            "raise ulimit -Hn"
+        )
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     if hard == resource.RLIM_INFINITY or hard >= connections_max + DESCRIPTORS_OWN:
         return connections_max
@@ -178,6 +191,10 @@ class Daemon:
         self._stop_reason = ""
         self._admin: AdminServer | None = None
         self._gateway: Any = None
+        self._looked = (0, "")
+        """When the log's directory had changed as it was last looked at, and what was missing."""
+        self._gap = ""
+        """What is known to be missing."""
 
     async def serve(
         self,
@@ -287,6 +304,7 @@ class Daemon:
         while self._config.durability is not Durability.MEMORY:
             await asyncio.sleep(WATCH_SECONDS)
             self._gateway.low_space = pipeline.space.look()
+            self._look_for_gap(pipeline)
             if not self._harm_of_segment(pipeline):
                 continue
             await asyncio.sleep(0.01)  # perhaps the segment was changed between two looks
@@ -302,6 +320,35 @@ class Daemon:
             harm,
         )
         self._leave(EXIT_DISK)
+
+    def _look_for_gap(self, pipeline: Pipeline) -> None:
+        """Say it when an older segment is taken away: the state is whole here, and only here.
+
+        So the daemon goes on; a snapshot of it is the way out.
+        """
+        data_dir = self._config.data_dir
+        try:
+            changed_ns = (data_dir / WAL_DIRECTORY).stat().st_mtime_ns
+            if (changed_ns, "", "") == (*self._looked, self._gap):
+                return
+            missing = missing_segments(data_dir, pipeline.memory.segment[0])
+        except (OSError, JournalError):
+            return  # _harm_of_segment and the next segment's maker see what became of it
+        # Twice in a row: a segment may be archived while the names are read.
+        is_sure = missing == self._looked[1]
+        if is_sure and missing and missing != self._gap:
+            self._log.critical(
+                "%s of the log in %s was removed by somebody under the running daemon: the next "
+                "start will refuse what is left. Put it back from a copy. Without one: bourse "
+                "snapshot --admin %s, then move what is older than segment %d out of there",
+                missing,
+                data_dir / WAL_DIRECTORY,
+                self._config.admin,
+                pipeline.memory.segment[0],
+            )
+        if is_sure:
+            self._gap = missing
+        self._looked = (changed_ns, missing)
 
     def _harm_of_segment(self, pipeline: Pipeline) -> str:
         """Say what somebody did to the segment that is written; empty when it is whole."""
@@ -349,10 +396,11 @@ class Daemon:
     def _on_disk_error(self, error: int) -> None:
         """Nothing that is not durable may leave: no draining, no closing words to clients."""
         self._log.critical(
-            "the disk failed: %s (errno %d); nothing was acknowledged after record %d. "
+            "the disk failed: %s (errno %d) in %s; nothing was acknowledged after record %d. "
             "Mend the disk and start again: recovery believes only what it reads back",
             os.strerror(error),
             error,
+            self._config.data_dir / WAL_DIRECTORY,
             self._durable_seq(),
         )
         self._leave(EXIT_DISK)

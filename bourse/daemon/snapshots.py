@@ -21,7 +21,7 @@ from bourse.admin.messages import ErrorCode
 from bourse.core.records import EngineState
 from bourse.daemon.clock import mono_ns
 from bourse.domain import Durability
-from bourse.errors import AdminError, BourseError, JournalError, UsageError
+from bourse.errors import AdminError, BourseError, JournalError
 from bourse.journal import snapshot as files
 from bourse.journal import storage
 from bourse.journal.retention import Retention
@@ -146,8 +146,7 @@ class Snapshots:
         image = files.Snapshot(self._pipeline.store.store_id, *parts)
         try:
             path = await loop.run_in_executor(None, files.write, self._data_dir, image)
-        except (JournalError, UsageError) as error:
-            # A UsageError: the directory could not be made.
+        except JournalError as error:
             self._log.error("no snapshot at record %d: %s", wal_seq, error)
             raise AdminError(ErrorCode.REFUSED, str(error)) from error
         self._last_seq = wal_seq
@@ -250,9 +249,15 @@ class Snapshots:
         return self._segments
 
     def _list(self) -> None:
+        """List what there is, for those who look: what cannot be looked at harms nobody."""
         self.listed = []
-        for path in storage.list_snapshots(self._data_dir)[:LISTED_MAX]:
-            with contextlib.suppress(FileNotFoundError):  # removed under our eyes
+        try:
+            paths = storage.list_snapshots(self._data_dir)
+        except JournalError as error:
+            self._log.error("%s", error)
+            return
+        for path in paths[:LISTED_MAX]:
+            with contextlib.suppress(OSError):  # removed under our eyes, or no file at all
                 status = path.stat()
                 self.listed.append(
                     messages.SnapshotInfo(

@@ -197,7 +197,7 @@ def _new_directory(
     chain_crc = layout.initial_chain_crc(store_id)
     path = storage.segment_path(data_dir, 1)
     if not dry_run:
-        storage.make_directory(path.parent)
+        storage.make_inner_directory(path.parent)
         storage.confirm_names(data_dir)
         storage.remove_unfinished(path.parent)
         header = layout.SegmentHeader(store_id, 1, 1, chain_crc)
@@ -256,7 +256,7 @@ def _from_snapshot_alone(
 def _begin_anew(recovered: Recovered, paths: list[Path], preallocate_bytes: int) -> None:
     """Archive the segments that end before the snapshot; make one that begins after it."""
     archive = recovered.data_dir / storage.ARCHIVE_DIRECTORY
-    storage.make_directory(archive)
+    storage.make_inner_directory(archive)
     # The oldest first: until the last is gone, what remains is a log that ends too early.
     for path in paths:
         storage.move_durably(path, archive / path.name)
@@ -270,7 +270,7 @@ def _begin_anew(recovered: Recovered, paths: list[Path], preallocate_bytes: int)
     recovered.segment_path = storage.segment_path(
         recovered.data_dir, recovered.segment_index, recovered.next_wal_seq
     )
-    storage.make_directory(recovered.segment_path.parent)
+    storage.make_inner_directory(recovered.segment_path.parent)
     storage.remove_unfinished(recovered.segment_path.parent)
     header = layout.SegmentHeader(
         recovered.store_id,

@@ -30,6 +30,28 @@ class Pruned:
     """Snapshots that are damaged, and why; a person should look at them."""
 
 
+def missing_segments(data_dir: Path, current_index: int) -> str:
+    """Say which segments the next recovery will miss; empty when the log has no gap.
+
+    Only names are looked at. Those that a snapshot stands for may be gone, from the oldest on.
+
+    Args:
+        data_dir: the directory; files may come and go meanwhile, so that a gap that is seen once
+            is none yet.
+        current_index: the last segment that must be there.
+    """
+    there = {storage.segment_index_of(path): path for path in storage.list_segments(data_dir)}
+    first = min((index for index in there if index is not None), default=current_index)
+    for index in range(first, current_index + 1):
+        if index not in there:
+            return f"segment {index}"
+    first_seq = storage.first_seq_of(there[first]) or 1 if there else 1
+    covered_seq = max(
+        (storage.snapshot_seq_of(path) or 0 for path in storage.list_snapshots(data_dir)), default=0
+    )
+    return f"the segments before {first}" if first_seq > covered_seq + 1 else ""
+
+
 class Retention:
     """Prunes one data directory; remembers which snapshots it has read back."""
 
@@ -106,5 +128,5 @@ class Retention:
             storage.remove_durably(path)
             return
         archive = self._data_dir / storage.ARCHIVE_DIRECTORY
-        storage.make_directory(archive)
+        storage.make_inner_directory(archive)
         storage.move_durably(path, archive / path.name)

@@ -24,6 +24,9 @@ CHUNK_BYTES = 1 << 20
 PREALLOCATE_BYTES = 64 << 20
 """Default size of a segment: 760,000 commands, written in well under a second."""
 
+OPEN_MAX = 128
+"""Segments of a log that are open at once: half of the least that systems allow a process, 256."""
+
 RunItems = Callable[[memoryview, bool], int]
 """Takes items at the scanner's position, with a flag for the file's end; returns reader's step."""
 
@@ -291,6 +294,9 @@ class Log:
 def open_log(paths: list[Path]) -> Log:
     """Open segments and check that their headers belong together.
 
+    The first OPEN_MAX and the last stay open, so that a daemon may remove them meanwhile; those
+    between are opened again when they are read.
+
     Raises:
         CorruptError: a header is not valid.
         JournalError: a segment is missing, there twice, or from another data directory.
@@ -316,6 +322,8 @@ def open_log(paths: list[Path]) -> Log:
                     break
             segments.append(segment)
             _check_neighbours(before, segment)
+            if before is not None and len(segments) > OPEN_MAX:
+                before.file.rest()
     except BaseException:
         for segment in segments:
             segment.close()
@@ -399,6 +407,7 @@ def walk_log(
                 f"it starts with record {header.first_wal_seq} and does not continue the segment "
                 f"before, which ends before record {tail.next_wal_seq} ({tail.found or 'cleanly'})",
             )
+        was_resting = segment.file.wake()
         scanner = segment.scanner()
         base_bytes = done_bytes
 
@@ -415,6 +424,8 @@ def walk_log(
                 f"{tail.found}, and a later segment proves that it was durable",
             )
         done_bytes += segment.file.size_bytes()
+        if was_resting:
+            segment.file.rest()
     if tail is None:
         raise JournalError("there is no segment to read.")
     return tail

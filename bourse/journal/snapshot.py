@@ -46,7 +46,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bourse.core import records
-from bourse.errors import JournalError, UsageError
+from bourse.errors import JournalError
 from bourse.journal import storage
 from bourse.journal.crc32c import crc32c
 from bourse.journal.image import is_sorted_by_priority, sort_by_priority
@@ -162,7 +162,6 @@ def write(data_dir: Path, snapshot: Snapshot) -> Path:
 
     Raises:
         JournalError: the disk refused, or the directory is gone; older snapshots are untouched.
-        UsageError: the directory for snapshots could not be made.
         ValueError: the parts do not belong together.
     """
     snapshot = Snapshot(
@@ -177,11 +176,7 @@ def write(data_dir: Path, snapshot: Snapshot) -> Path:
         # Made anew it would hold a snapshot without its log.
         raise JournalError(f"the data directory {data_dir} is gone, and the log with it")
     path = storage.snapshot_path(data_dir, snapshot.wal_seq)
-    try:
-        storage.make_directory(path.parent)
-    except UsageError as error:
-        # Not the operator's mistake: the data directory is in use.
-        raise JournalError(f"cannot make {path.parent}: {error.__cause__ or error}") from error
+    storage.make_inner_directory(path.parent)
     storage.create_file(path, encode(snapshot))
     return path
 
@@ -194,7 +189,10 @@ def load(path: Path) -> Snapshot:
         JournalError: it cannot be read.
     """
     with storage.DataFile(path) as file:
-        data = file.read(file.size_bytes(), 0)
+        size_bytes = file.size_bytes()
+        # The header first: it says whether there is a reason to read all that.
+        _check_head(file.read(_HEADER_SIZE, 0), size_bytes)
+        data = file.read(size_bytes, 0)
     snapshot = decode(data)
     named = storage.snapshot_seq_of(path)
     if named is not None and named != snapshot.wal_seq:

@@ -19,6 +19,7 @@ import errno
 import fcntl
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -160,22 +161,39 @@ def make_directory(path: Path, flag: str = "--data") -> None:
     Raises:
         UsageError: it cannot be made, or the path is something else.
     """
+    try:
+        _make_directory(path)
+        is_one = path.is_dir()
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the directory {path}: {error.strerror}; choose another with {flag}."
+        ) from error
+    if not is_one:
+        raise UsageError(f"{path} is not a directory; choose another with {flag}.")
+
+
+def make_inner_directory(path: Path) -> None:
+    """Make a directory inside a data directory, durable in its parent.
+
+    Raises:
+        JournalError: the disk refused, or something else has the name.
+    """
+    with explained("make the directory", path):
+        _make_directory(path)
+        if not path.is_dir():
+            raise JournalError(f"{path} is not a directory; move it away.")
+
+
+def _make_directory(path: Path) -> None:
     missing = []
     place = Path(os.path.abspath(path))  # noqa: PTH100 (resolve() would follow a link)
     while not place.exists():
         missing.append(place)
         place = place.parent
-    try:
-        for place in reversed(missing):
-            with contextlib.suppress(FileExistsError):
-                place.mkdir(mode=DIRECTORY_MODE)
-            sync_directory(place.parent)
-        if not path.is_dir():
-            raise UsageError(f"{path} is not a directory; choose another with {flag}.")
-    except OSError as error:
-        raise UsageError(
-            f"cannot make the directory {path}: {error.strerror}; choose another with {flag}."
-        ) from error
+    for place in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            place.mkdir(mode=DIRECTORY_MODE)
+        sync_directory(place.parent)
 
 
 def new_store_id() -> bytes:
@@ -190,12 +208,55 @@ class DataFile:
         """Open it.
 
         Raises:
-            JournalError: it cannot be opened.
+            JournalError: it cannot be opened, or is no regular file.
         """
         self.path = path
-        with explained("open", path):
-            # Not waiting for a writer, should it be a pipe: reading by offset refuses it then.
-            self.fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        self._flags = flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        self._resting: os.stat_result | None = None
+        self.fd = -1
+        self._open()
+
+    def _open(self) -> os.stat_result:
+        """Open it; what is not a file is refused by name, before a call on it says something odd.
+
+        Nobody waits for the writer of a pipe (O_NONBLOCK).
+        """
+        with explained("open", self.path):
+            if self.path.is_symlink():
+                raise JournalError(
+                    f"{self.path} is a symbolic link, which is not followed; put the file itself "
+                    "there."
+                )
+            self.fd = os.open(self.path, self._flags)
+            status = os.fstat(self.fd)
+        if not stat.S_ISREG(status.st_mode):
+            self.close()
+            what = "directory" if stat.S_ISDIR(status.st_mode) else "pipe or a device"
+            raise JournalError(
+                f"{self.path} is a {what}, not a file; move it away, and restore the file that "
+                "was there from a copy."
+            )
+        return status
+
+    def rest(self) -> None:
+        """Give the descriptor back until wake(): a long log has more files than may be open."""
+        self._resting = os.fstat(self.fd)
+        self.close()
+
+    def wake(self) -> bool:
+        """Open the file again if it rests; returns whether it did.
+
+        Raises:
+            JournalError: it is gone, or another file has its name.
+        """
+        was = self._resting
+        if was is None:
+            return False
+        now = self._open()
+        if (was.st_dev, was.st_ino) != (now.st_dev, now.st_ino):
+            raise JournalError(f"{self.path} was replaced while the log was read; read it again.")
+        self._resting = None
+        return True
 
     def read_into(self, view: memoryview, offset_bytes: int) -> int:
         """Fill `view` from an offset; fewer bytes than it holds mean the end of the file."""
@@ -215,7 +276,9 @@ class DataFile:
         return bytes(buffer[:count])
 
     def size_bytes(self) -> int:
-        """Return the file's size."""
+        """Return the file's size; of one that rests, what it was."""
+        if self._resting is not None:
+            return self._resting.st_size
         with explained("look at", self.path):
             return os.fstat(self.fd).st_size
 
@@ -358,26 +421,47 @@ def remove_durably(path: Path) -> None:
 
 
 def move_durably(path: Path, target: Path) -> None:
-    """Give a file another name, perhaps in another directory of the same file system.
+    """Give a file another name, perhaps in another directory or on another file system.
+
+    A target that holds the same bytes is what a crash between copying and removing has left.
 
     Raises:
-        JournalError: the target exists, or the disk refused.
+        JournalError: the target exists and is another file, or the disk refused.
     """
-    if os.path.lexists(target):
-        raise JournalError(f"cannot move {path}: {target} exists already")
-    with explained("move", path):
-        path.rename(target)
-        passed("file_moved")
-        # The new name first: between the two, a crash leaves both or the new one, never none.
+    if not os.path.lexists(target):
+        try:
+            path.rename(target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise JournalError(f"cannot move {path}: {error.strerror}") from error
+        else:
+            passed("file_moved")
+            with explained("move", path):
+                # The new name first: between the two, a crash leaves both or the new one.
+                sync_directory(target.parent)
+                sync_directory(path.parent)
+            return
+        with DataFile(path) as source:
+            create_file(target, _pieces(source, 0, source.size_bytes()))
+    with DataFile(path) as source:
+        if not _holds(target, source, 0, source.size_bytes()):
+            raise JournalError(f"cannot move {path}: {target} is another file; move that away")
+    with DataFile(target) as copy:
+        copy.sync()
+    with explained("sync", target.parent):
         sync_directory(target.parent)
-        sync_directory(path.parent)
+    remove_durably(path)
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Remove what a crash left under a `.new` name; the owner of the directory may."""
+    """Remove what a crash left under a `.new` name; the owner of the directory may.
+
+    Raises:
+        JournalError: something of that name cannot be removed, and would be in the way later.
+    """
     for name in _names(directory):
         if name.endswith(NEW_SUFFIX):
-            with contextlib.suppress(OSError):
+            with explained("remove the unfinished file", directory / name):
                 (directory / name).unlink()
 
 
@@ -499,6 +583,11 @@ class DataLock:
                     "correct its permissions or choose another with --data."
                 ) from error
             try:
+                if not stat.S_ISREG(os.fstat(fd).st_mode):
+                    raise UsageError(
+                        f"{self.path} is not a regular file; remove it, or choose another "
+                        "directory with --data."
+                    )
                 self._lock(fd)
                 if self._is_named(fd):
                     self._lock_directory()
@@ -579,6 +668,8 @@ def is_owned(data_dir: Path) -> bool:
     path = data_dir / LOCK_NAME
     try:
         status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            return False  # reading a pipe would wait for somebody to write
         pid = path.read_text(encoding="ascii", errors="replace").strip()
         table = Path("/proc/locks").read_text(encoding="ascii")
     except OSError:

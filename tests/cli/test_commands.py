@@ -399,6 +399,12 @@ def test_a_full_disk_behind_stdout_is_one_sentence_and_1(fake: Any, admin_path: 
     assert result.stderr == "bourse: the system refused: No space left on device\n"
 
 
+def test_a_record_beyond_every_log_is_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["replay", "--wal", "/", "--until", str(2**64)]) == 2
+
+    assert "less than or equal to 18446744073709551615" in capfd.readouterr().err
+
+
 def test_a_path_that_is_too_long_is_one_sentence_and_1(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "--wal", "/" + "x" * 300]) == 1
 

@@ -105,3 +105,43 @@ def test_low_space_refuses_new_orders_and_a_replay_agrees(
     log = LogView.of(daemon.data_dir)
     assert int(status.state_digest, 16) == log.result.state_digest
     assert sum(event.reason == Reason.LOW_SPACE for event in log.events if event.kind < 16) == 2
+
+
+def test_a_segment_that_is_taken_away_is_said_at_once_and_a_snapshot_is_the_way_out(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    daemon = new_daemon(wal_segment_bytes=1 << 16).start()
+    client = daemon.connect()
+    for start in range(1, 3001, 500):
+        client.ask(*[buy(n) for n in range(start, start + 500)], answers=500)
+    segments = storage.list_segments(daemon.data_dir)
+    segments[1].unlink()
+    wait_until(lambda: bool(daemon.log_lines("critical", "segment 2 of the log")))
+
+    # Nobody waits for less: the state is here, and a snapshot brings it over the gap.
+    client.ask(buy(3001), answers=1)
+    daemon.call("snapshot")
+    status = daemon.settled()
+    current = int(daemon.call("wal").segment_index)
+    daemon.stop()
+    for path in storage.list_segments(daemon.data_dir):
+        if (storage.segment_index_of(path) or 0) < current:
+            path.unlink()
+    assert daemon.start().settled().state_digest == status.state_digest
+    assert not daemon.log_lines("critical")
+    assert daemon.stop() == 0
+    daemon.log_path.unlink()  # the trouble was ours
+
+
+def test_an_unreadable_snapshot_does_not_keep_the_daemon_from_starting(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    daemon = new_daemon().start()
+    daemon.connect().ask(buy(1), answers=1)
+    daemon.call("snapshot")
+    daemon.stop()
+    loop = storage.snapshot_path(daemon.data_dir, 99_999)
+    loop.symlink_to(loop.name)
+
+    assert daemon.start().settled().live_orders == 1
+    assert daemon.stop() == 0

@@ -231,7 +231,7 @@ def test_what_is_no_log_is_one_sentence(tmp_path):
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
 
-    with pytest.raises(JournalError, match="cannot read|corrupt"):
+    with pytest.raises(JournalError, match="is a pipe"):
         replay(tmp_path / "pipe")
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +14,7 @@ from bourse.errors import JournalError
 from bourse.journal import storage
 from bourse.journal.recovery import recover
 from bourse.journal.replay import replay
-from bourse.journal.retention import Retention
+from bourse.journal.retention import Retention, missing_segments
 from tests.journal.logs import random_commands
 from tests.journal.stores import Store, summary, tree
 
@@ -148,3 +151,77 @@ def test_any_failing_call_leaves_a_log_without_a_gap(store, monkeypatch, tmp_pat
             break
     assert len(storage.list_segments(store.data_dir)) == 2
     assert len(list((tmp_path / "archive").iterdir())) == 3
+
+
+def on_another_file_system(monkeypatch):
+    """Have renames from one directory to another refused, as between two file systems."""
+    real = os.rename
+
+    def rename(source, target, **options):
+        if Path(source).parent != Path(target).parent:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        real(source, target, **options)
+
+    monkeypatch.setattr(os, "rename", rename)
+
+
+def test_an_archive_on_another_file_system_gets_copies(store, monkeypatch):
+    before = tree(store.data_dir)
+    segments = storage.list_segments(store.data_dir)
+    on_another_file_system(monkeypatch)
+
+    pruned = pruner(store, 2, WalRetention.ARCHIVE).prune(5)
+
+    assert pruned.segments_gone == segments[:2]
+    for path in segments[:2]:
+        archived = store.data_dir / "archive" / path.name
+        assert archived.read_bytes() == before[f"wal/{path.name}"]
+        assert not path.exists()
+
+
+def test_a_copy_that_a_crash_left_in_the_archive_is_taken_over(store):
+    archive = store.data_dir / "archive"
+    archive.mkdir()
+    first = storage.list_segments(store.data_dir)[0]
+    shutil.copy(first, archive)
+    (archive / f"{first.name}.new").write_bytes(b"half of an earlier one")
+
+    assert first in pruner(store, 2, WalRetention.ARCHIVE).prune(5).segments_gone
+    assert not first.exists()
+
+
+def test_another_file_in_the_archive_is_left_alone(store):
+    archive = store.data_dir / "archive"
+    archive.mkdir()
+    first = storage.list_segments(store.data_dir)[0]
+    (archive / first.name).write_bytes(b"somebody else's")
+
+    with pytest.raises(JournalError, match="another file; move that away"):
+        pruner(store, 2, WalRetention.ARCHIVE).prune(5)
+
+    assert first.exists()
+    assert (archive / first.name).read_bytes() == b"somebody else's"
+
+
+def test_a_file_in_place_of_the_archive_is_named(store):
+    (store.data_dir / "archive").write_bytes(b"")
+
+    with pytest.raises(JournalError, match=r"archive is not a directory; move it away\.$"):
+        pruner(store, 2, WalRetention.ARCHIVE).prune(5)
+
+
+def test_a_segment_that_is_missing_is_named(store):
+    segments = storage.list_segments(store.data_dir)
+    assert missing_segments(store.data_dir, 5) == ""
+
+    segments[0].unlink()  # the snapshots stand for it
+    assert missing_segments(store.data_dir, 5) == ""
+    segments[2].rename(segments[2].with_suffix(".away"))
+    assert missing_segments(store.data_dir, 5) == "segment 3"
+    segments[2].with_suffix(".away").rename(segments[2])
+    segments[4].unlink()
+    assert missing_segments(store.data_dir, 5) == "segment 5"
+    assert missing_segments(store.data_dir, 4) == ""
+    for path in storage.list_snapshots(store.data_dir):
+        path.unlink()
+    assert missing_segments(store.data_dir, 4) == "the segments before 2"

@@ -411,3 +411,75 @@ def test_crash_at_each_step_of_accepting_a_snapshot_leaves_a_way_on(tmp_path, mo
         assert recover(data_dir).next_wal_seq == 82
         step += 1
     assert step > 5
+
+
+def test_a_log_has_more_segments_than_may_be_open(tmp_path, monkeypatch):
+    made(tmp_path, count=9)
+    whole = replay(tmp_path)
+    opened = set()
+    most = 0
+    real_open, real_close = os.open, os.close
+
+    def counting_open(path, *arguments, **options):
+        nonlocal most
+        fd = real_open(path, *arguments, **options)
+        if str(path).endswith(".log"):
+            opened.add(fd)
+            most = max(most, len(opened))
+        return fd
+
+    def counting_close(fd):
+        opened.discard(fd)
+        real_close(fd)
+
+    monkeypatch.setattr(segment, "OPEN_MAX", 3)
+    monkeypatch.setattr(os, "open", counting_open)
+    monkeypatch.setattr(os, "close", counting_close)
+    assert replay(tmp_path).state_digest == whole.state_digest
+    assert recover(tmp_path, dry_run=True).last_wal_seq == 360
+    assert 3 < most <= 5  # the last one, and the one that is read
+    assert not opened
+
+
+def test_a_segment_that_is_replaced_while_the_log_is_read_is_not_taken_for_it(
+    tmp_path, monkeypatch
+):
+    made(tmp_path, count=4)
+    monkeypatch.setattr(segment, "OPEN_MAX", 1)
+    paths = storage.list_segments(tmp_path)
+    with segment.open_log(paths) as log:
+        other = tmp_path / "other"
+        shutil.copy(paths[1], other)
+        other.replace(paths[1])
+        with pytest.raises(JournalError, match="was replaced"):
+            segment.walk_log(log, lambda scanner: scanner.run)
+
+
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [("directory", "is a directory"), ("pipe", "is a pipe"), ("link", "is a symbolic link")],
+)
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_what_is_no_file_is_named_in_place_of_a_segment(tmp_path, what, sentence, which):
+    data_dir = tmp_path / "data"
+    made(data_dir)
+    path = storage.list_segments(data_dir)[which]
+    path.rename(tmp_path / "kept")
+    if what == "directory":
+        path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to(tmp_path / "kept")
+
+    for read in (recover, replay):
+        with pytest.raises(JournalError, match=f"{path.name} {sentence}"):
+            read(data_dir)
+
+
+def test_what_is_in_the_way_of_the_next_segment_is_said_at_the_start(tmp_path):
+    made(tmp_path)
+    (tmp_path / "wal" / "wal-00000004.new").mkdir()
+
+    with pytest.raises(JournalError, match=r"cannot remove the unfinished file .*00000004\.new"):
+        recover(tmp_path)

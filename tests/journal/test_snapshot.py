@@ -160,3 +160,14 @@ def test_snapshot_under_another_number_is_not_believed(tmp_path):
     renamed = path.rename(storage.snapshot_path(tmp_path, 31))
     with pytest.raises(snapshot.SnapshotError, match="its name says 31"):
         snapshot.load(renamed)
+
+
+@pytest.mark.parametrize("is_empty", [True, False])
+def test_a_huge_file_is_refused_without_reading_it(tmp_path, is_empty):
+    path = snapshot.write(tmp_path, image_of(made(), STORE))
+    if is_empty:
+        path.write_bytes(b"")
+    os.truncate(path, 1 << 40)  # a hole; no machine of ours could hold it
+
+    with pytest.raises(snapshot.SnapshotError):
+        snapshot.load(path)

@@ -190,3 +190,16 @@ def test_a_log_is_seen(tmp_path):
     assert not storage.has_log(tmp_path)
     (tmp_path / "wal" / "wal-00000001.log").write_text("")
     assert storage.has_log(tmp_path)
+
+
+def test_a_pipe_as_lock_is_refused_and_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "lock")
+
+    assert not is_owned(tmp_path)
+    with pytest.raises(UsageError, match="lock is not a regular file"):
+        DataLock(tmp_path).acquire()
+
+
+def test_a_path_that_is_too_long_is_refused_in_a_sentence(tmp_path):
+    with pytest.raises(UsageError, match="File name too long; choose another with --data"):
+        storage.make_directory(tmp_path / ("x" * 300))

@@ -138,6 +138,11 @@ def test_a_missing_file_and_a_binary_one_are_named(tmp_path: Path) -> None:
         load_config(tmp_path / "binary")
 
 
+def test_a_range_is_said_in_full() -> None:
+    with pytest.raises(ConfigError, match=r"it must be from 65536 to 17179869184$"):
+        load_config(None, {"wal_segment_bytes": 1})
+
+
 def test_a_wrong_flag_is_refused_without_a_file_name() -> None:
     with pytest.raises(ConfigError, match=r"^durability = 'sync' is not allowed"):
         load_config(None, {"durability": "sync"})
