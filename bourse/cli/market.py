@@ -131,6 +131,8 @@ def trade_line(trade: Trade) -> str:
     """Write one trade."""
     seconds, nanoseconds = divmod(trade.received_ns, 1_000_000_000)
     clock = time.strftime("%H:%M:%S", time.localtime(seconds)) + f".{nanoseconds // 1_000_000:03}"
+    if not trade.received_ns:  # the operator's commands come by no read
+        clock = "operator".ljust(len(clock))
     verb = "bought from" if trade.taker_side == Side.BUY else "sold to"
     return (
         f"  {clock}  {trade.price_ticks:>12,} x {trade.qty_lots:<10,} "

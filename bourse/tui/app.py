@@ -48,6 +48,7 @@ from bourse.tui.widgets.ladder import LEVELS_ASKED
 from bourse.tui.widgets.level import LEVELS_ASKED_MAX
 
 BEAT_SECONDS = 1.0
+TRANSITION_SECONDS = 0.01
 REPEAT_SECONDS = 30.0
 """The same trouble is told once in this time, and counted."""
 BACKLOG_WRITES_MAX = 1
@@ -331,6 +332,10 @@ class Console(App[None]):
         if not self.state.mono:
             self.theme = textual_theme(name).name
             self.paint_all()
+
+    def delay_update(self, delay: float = TRANSITION_SECONDS) -> None:
+        """Hide the change of screens for less time than Textual would: a key answers at once."""
+        super().delay_update(delay)
 
     def show(self, name: str) -> None:
         """Go to a screen."""

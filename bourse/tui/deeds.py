@@ -253,8 +253,14 @@ class Deeds:
     # --- another daemon
 
     def _connect(self) -> None:
+        watched = self._app.state.admin_path
         options = [
-            Option(str(path), name, f"{path}{'' if answers else '  (nobody answers)'}")
+            Option(
+                str(path),
+                name,
+                f"{path}{'' if answers else '  (nobody answers)'}",
+                "watched" if str(path) == watched else "",
+            )
             for name, path, answers in self._found()
         ]
 
@@ -273,12 +279,19 @@ class Deeds:
         self._app.push_screen(chooser, chosen)
 
     def _found(self) -> list[tuple[str, Path, bool]]:
-        """Return the daemons of the settings and those whose sockets are where they usually are."""
+        """Return daemons: of the settings, of the usual place for sockets, and the watched one."""
         known = {name: Path(one.admin) for name, one in self._app.settings.instances.items()}
         with contextlib.suppress(OSError):
             for path in sorted(runtime_dir().glob("*.sock")):
                 if path not in known.values():
                     known.setdefault(path.stem, path)
+        state = self._app.state
+        watched = Path(state.admin_path)
+        if state.admin_path and watched not in known.values():
+            status = self._app.store.status
+            name = status.instance if status else watched.stem
+            # Its name may be another's already; then the path tells them apart.
+            known = {name if name not in known else str(watched): watched, **known}
         return [(name, path, _answers(path)) for name, path in known.items()]
 
     # --- asking the daemon

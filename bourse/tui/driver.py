@@ -64,6 +64,14 @@ class OpsDriver(LinuxDriver):
         super().close()
         os.close(self._ending)
 
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Ask the terminal: COLUMNS and LINES of the environment do not follow its resizes."""
+        try:
+            columns, rows = os.get_terminal_size(self.fileno)
+        except OSError:
+            columns = rows = 0
+        return columns or 80, rows or 24
+
     @property
     def is_gone(self) -> bool:
         """Whether the terminal is: nothing else may tell, for a hang-up may be ignored."""

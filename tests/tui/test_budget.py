@@ -33,9 +33,9 @@ def test_beside_an_exchange_at_rest_it_writes_nothing_and_sleeps(at_rest: Path) 
 
 
 def test_round_trips_with_and_without_a_console_are_compared_in_pairs() -> None:
-    ratios = watched.compare((80, 24), 5, pairs=2, samples=200, data=None)
+    ratios = watched.compare((80, 24), 5, pairs=1, samples=200, data=None)
 
-    assert ratios.pairs == 2
+    assert ratios.pairs == 1
     assert ratios.p50 > 0
     assert ratios.p99 > 0
     assert 0 < ratios.p50_ns <= ratios.p99_ns

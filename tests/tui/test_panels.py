@@ -150,6 +150,13 @@ def test_the_tape_names_the_side_in_letters() -> None:
     assert rows[0][2] == ":"
 
 
+def test_a_trade_of_the_operators_has_no_time_but_his_name() -> None:
+    trade = msgspec.structs.replace(samples.trades(3).trades[-1], received_ns=0)
+    for width, words in ((60, "operator     "), (30, "operator ")):
+        (row,) = tape.tape_rows([trade], width)
+        assert text_of(row).startswith(words)
+
+
 def test_stages_show_fewer_columns_where_there_is_less_room() -> None:
     latency = samples.latency()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bourse.tui import glyphs
-from bourse.tui.format import NOTHING, clean, count, digest, rate, size, span
+from bourse.tui.format import clean, count, digest, rate, size, span
 from bourse.tui.line import Cell, Row, exactly, panel
 from bourse.tui.replay import ReplayOutcome, ReplayReport, Verdict
 from bourse.tui.state import ConsoleState
@@ -116,8 +116,8 @@ def proof_rows(state: ConsoleState, width: int, height: int) -> list[Row]:
             )
         )
         newest = wal.snapshots[0].wal_seq if wal.snapshots else 0
-        since = count(max(0, wal.accepted_seq - newest)) if newest else NOTHING
-        rows.append(labelled("snapshot", [(since, "text"), (" records ago", "dim")], width))
+        since = f"{count(max(0, wal.accepted_seq - newest))} records ago" if newest else "none yet"
+        rows.append(labelled("snapshot", [(since, "text" if newest else "dim")], width))
     return rows[:height]
 
 

@@ -35,7 +35,7 @@ def tape_rows(
         bought = trade.taker_side == Side.BUY
         tone = "bid" if bought else "ask"
         cells: list[Cell] = [
-            (clock(trade.received_ns, with_milliseconds), "dim"),
+            (time_of(trade, with_milliseconds), "dim"),
             (f" {glyphs.BUY if bought else glyphs.SELL} {'B' if bought else 'S'}", tone),
             (" " + count(trade.price_ticks).rjust(price_width), tone),
             ("  " + count(trade.qty_lots).rjust(qty_width), "text"),
@@ -49,6 +49,12 @@ def tape_rows(
             words = f" … {count(gaps[trade.sequence])} trades missed"
             rows.append(exactly(((words, "warning"),), width))
     return rows
+
+
+def time_of(trade: Trade, with_milliseconds: bool) -> str:
+    """Return when the taker's command came; the operator's come by no read, and have no time."""
+    text = clock(trade.received_ns, with_milliseconds)
+    return text if trade.received_ns else "operator".ljust(len(text))
 
 
 def tape_panel(state: ConsoleState, width: int, height: int) -> list[Row]:

@@ -145,13 +145,14 @@ def track_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
     ]
     if height - 2 < len(rows):
         rows = rows[1:] if not pointer else rows[: height - 2]
+    segments = len(wal.segments) if wal else 0
     return panel(
         rows,
         width,
         height,
         "LOG AS A LINE",
         note=legend(inside - 18),
-        bottom=f"{count(len(wal.segments) if wal else 0)} segments · now {count(last)}",
+        bottom=f"{count(segments)} segment{'' if segments == 1 else 's'} · now {count(last)}",
         stale=state.stale,
     )
 
