@@ -383,6 +383,24 @@ class Console(App[None]):
 
     # --- actions
 
+    async def on_event(self, event: events.Event) -> None:
+        """Take keys one after the other, each by the screen that the one before left there.
+
+        Textual gives a key to the screen of the moment, whose task takes it later: of a filter that
+        is typed in one go (a slow line, a script) the screen below would get the first letters.
+        """
+        if not isinstance(event, events.Key) or event.is_forwarded:
+            await super().on_event(event)
+            return
+        self.app_focus = True
+        if await self._check_bindings(event.key, priority=True):
+            return
+        take: Callable[[events.Key], None] | None = getattr(self.screen, "on_key", None)
+        if take is not None:
+            take(event)
+        else:
+            await self._check_bindings(event.key)
+
     def action_perform(self, action_id: str) -> None:
         """Do what a key or a label asks for; on a screen where it means nothing, nothing."""
         action = BY_ID[action_id]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from textual import events
 from textual.pilot import Pilot
 
 from bourse.admin.actions import ACTIONS, BUILT, SCREENS, Action
@@ -140,6 +141,19 @@ def test_keys_of_a_burst_all_count() -> None:
         await pilot.press("2", *["down"] * 4, "up", "5", "down", "end", "home", "pagedown")
         assert app.state.level == ("B", samples.depth().bids[2].price_ticks)
         assert app.state.table("sessions").cursor == 5
+
+    play(scenario)
+
+
+def test_keys_typed_at_once_reach_the_page_that_the_first_of_them_opens() -> None:
+    async def scenario(app: Console, pilot: Pilot) -> None:
+        app.show("log")
+        for key in ("slash", *"ready", "enter", "question_mark", "down", "escape", "space"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await pilot.pause()
+        assert app.state.table("log").filter == "ready"
+        assert len(app.screen_stack) == 1
+        assert app.state.frozen
 
     play(scenario)
 

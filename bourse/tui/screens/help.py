@@ -113,7 +113,8 @@ class HelpScreen(ModalScreen[None]):
         event.stop()
         event.prevent_default()
         if event.key in self._STEPS:
-            self.query_one(HelpView).scroll_by(self._STEPS[event.key])
+            for view in self.query(HelpView):  # none before it is shown
+                view.scroll_by(self._STEPS[event.key])
         else:
             self._close()
 
