@@ -132,8 +132,8 @@ def _check_hello(hello: Hello, admin_path: Path) -> Hello:
     return hello
 
 
-def _hello_params(name: str) -> HelloParams:
-    return HelloParams(protocol_versions=[PROTOCOL_VERSION], client=name)
+def _hello_params(name: str, read_only: bool = False) -> HelloParams:
+    return HelloParams([PROTOCOL_VERSION], name, read_only)
 
 
 def _check_method(method: str) -> None:
@@ -239,6 +239,7 @@ class Client:
         admin_path: str | Path,
         name: str = "bourse",
         timeout: float = REQUEST_TIMEOUT_SECONDS,
+        read_only: bool = False,
     ) -> Self:
         """Connect and say hello.
 
@@ -246,6 +247,7 @@ class Client:
             admin_path: the daemon's admin socket.
             name: what to call this client in the daemon's log.
             timeout: seconds for both steps together, each.
+            read_only: have the daemon refuse what changes something.
 
         Raises:
             UnavailableError: nobody answers.
@@ -262,7 +264,7 @@ class Client:
             raise _unavailable(path, error) from None
         client = cls(path, reader, writer)
         try:
-            hello = await client.request("hello", _hello_params(name), timeout)
+            hello = await client.request("hello", _hello_params(name, read_only), timeout)
             client.hello = _check_hello(hello, path)
         except BaseException:
             await client.close()
@@ -451,12 +453,14 @@ class Feed:
         name: str = "bourse",
         silence_seconds_max: float = SILENCE_SECONDS_MAX,
         jitter: Callable[[], float] = random.random,
+        read_only: bool = False,
     ) -> None:
         self.admin_path = _check_path(admin_path)
         self._subscriptions = {wish.topic: wish for wish in subscriptions}
         self._name = name
         self._silence_seconds_max = silence_seconds_max
         self._jitter = jitter
+        self._read_only = read_only
         self._client: Client | None = None
         self._bytes_in_before = 0
 
@@ -480,7 +484,9 @@ class Feed:
         yield Connection(ConnectionState.CONNECTING)
         while True:
             try:
-                client = await Client.connect(self.admin_path, self._name)
+                client = await Client.connect(
+                    self.admin_path, self._name, read_only=self._read_only
+                )
                 self._client = client
                 for wish in list(self._subscriptions.values()):
                     await client.subscribe(wish)

@@ -205,7 +205,9 @@ class Console(App[None]):
         state.tables.clear()
         self._told.clear()
         self._was_connected = False
-        self.feed = Feed(admin_path, self._wishes(), name="bourse tui")
+        self.feed = Feed(
+            admin_path, self._wishes(), name="bourse tui", read_only=self.settings.read_only
+        )
         self._name_watched(admin_path)
         self._start_feed()
         self.paint_all()
@@ -427,7 +429,12 @@ def made(
     wish = os.environ.get("NO_COLOR")
     if wish is not None and not mono:
         del os.environ["NO_COLOR"]  # Textual takes an empty one for a wish
-    feed = Feed(admin_path, subscriptions(settings.rate_hz), name="bourse tui")
+    feed = Feed(
+        admin_path,
+        subscriptions(settings.rate_hz),
+        name="bourse tui",
+        read_only=settings.read_only,
+    )
     console = Console(feed, settings=settings, mono=mono, screen=screen, driver_class=driver_class)
     if wish is not None:  # Textual takes it out of the environment; children want it back
         os.environ["NO_COLOR"] = wish

@@ -10,10 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bourse.admin.actions import BUILT, SCREENS, Action, keys_of, label_of, on_screen, spell
+from bourse.admin.actions import BUILT, BY_ID, SCREENS, Action, keys_of, label_of, on_screen, spell
 from bourse.admin.client import Feed
 from bourse.admin.markers import MarkerKind
-from bourse.admin.messages import SnapshotResult
+from bourse.admin.messages import (
+    CommitParams,
+    Committed,
+    Prepared,
+    PrepareParams,
+    SnapshotResult,
+)
 from bourse.config import check_admin_path, runtime_dir
 from bourse.errors import BourseError
 from bourse.tui import exports, filters, layout, replay
@@ -21,6 +27,7 @@ from bourse.tui.format import count, duration, size
 from bourse.tui.picture import save_pictures
 from bourse.tui.screens.base import PAGE_ROWS, ConsoleScreen, Panels
 from bourse.tui.screens.choice import Chooser, Option, Question
+from bourse.tui.screens.danger import Danger
 from bourse.tui.screens.help import HelpScreen
 from bourse.tui.screens.prompt import Prompt
 from bourse.tui.theme import THEMES
@@ -69,6 +76,10 @@ class Deeds:
             "slower": lambda: app.change_rate(-1),
             "help": lambda: app.push_screen(HelpScreen()),
             "quit": app.exit,
+            "halt": lambda: self._endanger("halt", PrepareParams("halt")),
+            "resume": lambda: self._endanger("resume", PrepareParams("resume")),
+            "kick": self._kick,
+            "cancel.all": self._cancel_all,
         }
         for name in SCREENS:
             self._by_id[f"screen.{name}"] = partial(app.show, name)
@@ -317,6 +328,51 @@ class Deeds:
             app.tell("snapshot", f"No snapshot was written: {error}", "error")
         finally:
             app.state.snapshot_running = False
+            app.repaint()
+
+    # --- what hits others
+
+    def _chosen_session(self) -> int:
+        """Return the session that is chosen on the Sessions screen; 0: none is."""
+        state = self._app.state
+        cursor = state.table("sessions").cursor if state.screen == "sessions" else None
+        return cursor if isinstance(cursor, int) else 0
+
+    def _kick(self) -> None:
+        session_id = self._chosen_session()
+        if not session_id:
+            self._app.tell("kick", "Kick: choose a session first (↑↓).", "warning")
+            return
+        self._endanger("kick", PrepareParams("kick", session_id))
+
+    def _cancel_all(self) -> None:
+        self._endanger("cancel.all", PrepareParams("cancel_all", self._chosen_session()))
+
+    def _endanger(self, action_id: str, params: PrepareParams) -> None:
+        feed = self._app.feed
+        if feed is not None:
+            work = self._ask_and_commit(BY_ID[action_id], feed, params)
+            self._app.run_worker(work, group="danger", exclusive=True)
+
+    async def _ask_and_commit(self, action: Action, feed: Feed, params: PrepareParams) -> None:
+        """Have the daemon say what would be hit, ask the operator, and have it done."""
+        app = self._app
+        try:
+            prepared: Prepared = await feed.request("prepare", params)
+            typed = await app.push_screen_wait(Danger(prepared, app.state.environment))
+            if typed is None:
+                app.tell("danger", f"{action.title}: nothing was done.")
+            elif feed is not app.feed or (again := self.refusal(action)):
+                again = again if feed is app.feed else f"{action.title}: another daemon is watched."
+                app.tell(f"refused.{action.id}", again, "warning")
+            else:
+                done: Committed = await feed.request("commit", CommitParams(prepared.token, typed))
+                app.tell("danger", f"{done.sentence} Record {count(done.wal_seq)}.")
+        except BourseError as error:
+            # Another trouble each time: it is told each time.
+            app.forget_told(f"refused.{action.id}")
+            app.tell(f"refused.{action.id}", f"{action.title}: {error}", "warning")
+        finally:
             app.repaint()
 
     def _replay(self) -> None:

@@ -27,6 +27,7 @@ SCENES = [(screen, size, "live") for screen in SCREENS for size in SIZES]
 SCENES += [(screen, (80, 24), state) for screen in SCREENS for state in STATES[1:]]
 SCENES += [("overview", size, state) for size in SIZES for state in ("stale", "lost")]
 SCENES += [("overview", (80, 24), "waiting"), ("overview", (120, 36), "prod")]
+SCENES += [("overview", (80, 24), "halted"), ("book", (80, 24), "halted")]
 SCENES = list(dict.fromkeys(SCENES))
 
 
@@ -47,6 +48,11 @@ def texts_of(size: tuple[int, int], state: str) -> dict[str, str]:
         async with app.run_test(size=size) as pilot:
             if state == "prod":
                 app.state.environment = "prod"
+            if state == "halted":
+                assert store.status is not None
+                assert store.depth is not None
+                store.status = msgspec.structs.replace(store.status, halted=True)
+                store.depth = msgspec.structs.replace(store.depth, halted=True)
             if state == "stale":
                 clock.now += 7
             if state == "lost":

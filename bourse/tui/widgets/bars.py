@@ -35,6 +35,8 @@ def activity_cells(state: ConsoleState) -> list[Cell]:
     cells: list[Cell] = []
     if state.store.status is not None and state.store.status.low_space:
         cells += [(" ", "text"), (f" {glyphs.WARNING} LOW SPACE ", "badge-error")]
+    if state.store.status is not None and state.store.status.halted:
+        cells += [(" ", "text"), (f" {glyphs.WARNING} HALTED ", "badge-error")]
     if state.refuses_changes:
         cells += [(" ", "text"), (" READ-ONLY ", "badge-quiet")]
     if state.frozen:

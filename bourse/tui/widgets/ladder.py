@@ -22,6 +22,7 @@ from bourse.tui.format import count, fit, mid
 from bourse.tui.line import Cell, LineView, Row, exactly, foreign, join_while_fits, panel, spread
 from bourse.tui.state import ConsoleState
 
+HALTED = "HALTED, cancels only"
 LEVELS_ASKED = 64
 """Levels a side that the console subscribes to: a ladder of 130 rows."""
 
@@ -286,6 +287,7 @@ def ladder_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
         width,
         height,
         f"BOOK {fit(foreign(depth.symbol), min(16, len(depth.symbol)))}",
+        note=HALTED if depth.halted else "",
         bottom=f"{count(depth.live_orders)} orders · "
         f"{count(depth.bid_levels)} bid, {count(depth.ask_levels)} ask levels",
         stale=state.stale,

@@ -7,7 +7,7 @@ from bourse.tui import glyphs
 from bourse.tui.format import NOTHING, count, fit, mid
 from bourse.tui.line import Cell, Row, exactly, foreign, panel
 from bourse.tui.state import ConsoleState
-from bourse.tui.widgets.ladder import grouped, ladder_rows, sums_of, waiting_rows
+from bourse.tui.widgets.ladder import HALTED, grouped, ladder_rows, sums_of, waiting_rows
 from bourse.tui.widgets.wal import labelled
 
 LEVELS_ASKED_MAX = 256
@@ -53,7 +53,7 @@ def book_panel(state: ConsoleState, width: int, height: int) -> list[Row]:
     depth = shown_depth(state)
     if depth is None:
         return panel(waiting_rows(state, width - 2, height - 2), width, height, "BOOK")
-    notes = []
+    notes = [HALTED] if depth.halted else []
     if state.levels:
         notes.append(f"{state.levels} a side")
     if state.group_ticks > 1:
