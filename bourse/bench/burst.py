@@ -7,13 +7,12 @@ a Buy; rate = N / seconds. The latencies of a burst are queueing and are not pri
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from bourse.bench import results
-from bourse.bench.client import FINISHED, Client
+from bourse.bench.client import Client
 from bourse.bench.results import Result
-from bourse.bench.run import Options, connect, drive, finish, options_of, target
+from bourse.bench.run import Options, connect, drain_while_sending, finish, options_of, target
 from bourse.errors import UsageError
 
 
@@ -36,16 +35,7 @@ def run(options: Options) -> Result:
         # A burst's reader waits for megabytes: polling would take a core from the daemon.
         busy = bool(options.client_busy)
         client = Client(connection.fileno(), orders, fault=options.fault)
-        sent: list[int] = []
-        writer = threading.Thread(target=lambda: sent.append(client.send_all()), name="writer")
-        writer.start()
-        try:
-            drive(lambda: client.drain(busy), client)
-        except BaseException:
-            connection.shutdown(2)  # the writer may be waiting for a reader that is gone
-            raise
-        finally:
-            writer.join()
+        sent_whole = drain_while_sending(client, connection, client.send_all, busy)
         counts = client.counts()
         seconds = (counts["finished_ns"] - counts["started_ns"]) / 1e9
         result = Result(
@@ -62,7 +52,7 @@ def run(options: Options) -> Result:
                 "client_poll": "busy" if busy else "block",
                 "private_daemon": found.is_private,
                 "receives": counts["receives"],
-                "sent_whole": sent == [FINISHED],
+                "sent_whole": sent_whole,
             },
         )
         return finish(result, found, counts, orders // 2, load_average, with_stages=False)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.bourse.bench.sockets import monotonic_ns
+from cython.cimports.bourse.bench.splitmix import random_below
 from cython.cimports.bourse.core.engine import Engine
 from cython.cimports.bourse.core.foresight import Foresight, foresee, foresight_pays
 from cython.cimports.bourse.core.indexes import ALL_ONES
@@ -36,9 +37,6 @@ _BUY = cython.declare(cython.int, Side.BUY)
 _SELL = cython.declare(cython.int, Side.SELL)
 _SESSION = cython.declare(uint32_t, 2)
 _SESSIONS = cython.declare(uint32_t, CHURN_SESSIONS)
-_GOLDEN = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
-_MIX_1 = cython.declare(uint64_t, 0xBF58476D1CE4E5B9)
-_MIX_2 = cython.declare(uint64_t, 0x94D049BB133111EB)
 
 CommandPtr = cython.typedef(cython.pointer[Command])
 Live = cython.struct(client_order_id=uint32_t, session_id=uint32_t)
@@ -80,13 +78,8 @@ class Churn:
     @cython.nogil
     @cython.exceptval(check=False)
     def random(self, below: uint64_t) -> uint64_t:
-        """Return the next random number below a bound (SplitMix64; the bias is of no matter)."""
-        word: uint64_t
-        self.seed += _GOLDEN
-        word = self.seed
-        word = (word ^ (word >> 30)) * _MIX_1
-        word = (word ^ (word >> 27)) * _MIX_2
-        return (word ^ (word >> 31)) % below
+        """Return the next random number below a bound."""
+        return random_below(cython.address(self.seed), below)
 
     @cython.cfunc
     @cython.inline

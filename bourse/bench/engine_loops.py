@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.bourse.bench.sockets import monotonic_ns
-from cython.cimports.bourse.bench.ticks import ticks
+from cython.cimports.bourse.bench.splitmix import random_below
+from cython.cimports.bourse.bench.ticks import ns_per_tick, ticks
 from cython.cimports.bourse.core.engine import Engine
 from cython.cimports.bourse.core.records import Command, Event, EventWindow
 from cython.cimports.cpython.bytes import PyBytes_AS_STRING, PyBytes_FromStringAndSize
@@ -28,6 +29,7 @@ EVENTS = 256
 MIX_SESSIONS = 16
 """Sessions of the mixed stream, from id 2."""
 
+_TICK_SPAN_NS = cython.declare(int64_t, 2_000_000)
 _NEW_ORDER = cython.declare(cython.int, CommandKind.NEW_ORDER)
 _CANCEL = cython.declare(cython.int, CommandKind.CANCEL)
 _LIMIT = cython.declare(cython.int, OrderType.LIMIT)
@@ -40,9 +42,6 @@ _SELL = cython.declare(cython.int, Side.SELL)
 _DONE = cython.declare(cython.int, EventKind.DONE)
 _SESSION = cython.declare(uint32_t, 2)
 _SESSIONS = cython.declare(uint32_t, MIX_SESSIONS)
-_GOLDEN = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
-_MIX_1 = cython.declare(uint64_t, 0xBF58476D1CE4E5B9)
-_MIX_2 = cython.declare(uint64_t, 0x94D049BB133111EB)
 
 CommandPtr = cython.typedef(cython.pointer[Command])
 WindowPtr = cython.typedef(cython.pointer[EventWindow])
@@ -82,22 +81,9 @@ def set_order(
     command.qty_lots = qty
 
 
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def ns_per_tick() -> cython.double:
-    """Return a tick's length, measured over two milliseconds."""
-    start_ns: int64_t = monotonic_ns()
-    start: uint64_t = ticks()
-    end_ns: int64_t = start_ns
-    while end_ns - start_ns < 2_000_000:
-        end_ns = monotonic_ns()
-    return (end_ns - start_ns) / cython.cast(cython.double, ticks() - start)
-
-
 def tick_length_ns() -> float:
     """Return a tick's length in nanoseconds, measured over two milliseconds."""
-    return ns_per_tick()
+    return ns_per_tick(_TICK_SPAN_NS)
 
 
 def walk(
@@ -136,7 +122,7 @@ def walk(
     with cython.nogil:
         set_order(cython.address(maker), _SELL, 0, 0, 1)
         set_order(cython.address(taker), _BUY, 0, 100 + levels, levels)
-        tick_ns = ns_per_tick()
+        tick_ns = ns_per_tick(_TICK_SPAN_NS)
         at = ticks()
         for number in range(rounds):
             for book in range(1, books + 1):
@@ -234,7 +220,7 @@ def ladder_spans(
         # Touched beforehand, so that no page fault of its own is timed.
         memset(spans, 0, orders * cython.sizeof(uint32_t))
         set_order(cython.address(command), which, 0, 0, 1)
-        tick_ns = ns_per_tick()
+        tick_ns = ns_per_tick(_TICK_SPAN_NS)
         at = ticks()
         for number in range(orders):
             command.client_order_id = first_id + cython.cast(uint64_t, number)
@@ -366,13 +352,8 @@ class Mix:
     @cython.nogil
     @cython.exceptval(check=False)
     def random(self, below: uint64_t) -> uint64_t:
-        """Return the next random number below a bound (SplitMix64; the bias is of no matter)."""
-        word: uint64_t
-        self.seed += _GOLDEN
-        word = self.seed
-        word = (word ^ (word >> 30)) * _MIX_1
-        word = (word ^ (word >> 27)) * _MIX_2
-        return (word ^ (word >> 31)) % below
+        """Return the next random number below a bound."""
+        return random_below(cython.address(self.seed), below)
 
     @cython.cfunc
     @cython.nogil

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.bourse.bench.sockets import monotonic_ns
-from cython.cimports.bourse.bench.ticks import ticks
+from cython.cimports.bourse.bench.ticks import ns_per_tick, ticks
 from cython.cimports.bourse.core.engine import Engine
 from cython.cimports.bourse.core.histogram import Histogram
 from cython.cimports.bourse.core.memory import map_zeroed, unmap
@@ -31,24 +31,12 @@ _TAKE_EVERY = cython.declare(cython.longlong, TAKE_EVERY)
 _PAGE_BYTES = cython.declare(cython.longlong, 4096)
 _SPAN_MAX = cython.declare(uint64_t, 0xFFFFFFFF)
 _TAKEN_LOTS = cython.declare(uint64_t, TAKEN_LOTS)
+_TICK_SPAN_NS = cython.declare(int64_t, 5_000_000)
 _NEW_ORDER = cython.declare(cython.int, CommandKind.NEW_ORDER)
 _LIMIT = cython.declare(cython.int, OrderType.LIMIT)
 _IOC = cython.declare(cython.int, OrderType.IOC)
 _BUY = cython.declare(cython.int, Side.BUY)
 _SELL = cython.declare(cython.int, Side.SELL)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def ns_per_tick() -> cython.double:
-    """Return a tick's length, measured over five milliseconds."""
-    start_ns: int64_t = monotonic_ns()
-    start: uint64_t = ticks()
-    end_ns: int64_t = start_ns
-    while end_ns - start_ns < 5_000_000:
-        end_ns = monotonic_ns()
-    return (end_ns - start_ns) / cython.cast(cython.double, ticks() - start)
 
 
 @cython.final
@@ -83,7 +71,7 @@ class Spans:
             raise MemoryError
         # Touched beforehand, so that no page fault of its own is timed.
         memset(self.spans, 0, slice_count * cython.sizeof(uint32_t))
-        self.tick_ns = ns_per_tick()
+        self.tick_ns = ns_per_tick(_TICK_SPAN_NS)
 
     def __dealloc__(self) -> None:
         """Give the memory back."""

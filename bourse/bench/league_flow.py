@@ -10,6 +10,7 @@ quotes fade and nothing trades because of the move. Compiled only.
 from __future__ import annotations
 
 import cython
+from cython.cimports.bourse.bench.splitmix import random_below
 from cython.cimports.bourse.core.books import BooksPtr, level_at, order_at, side_at
 from cython.cimports.bourse.core.engine import Engine
 from cython.cimports.bourse.core.records import Command, Event, EventWindow
@@ -59,9 +60,6 @@ _DONE = cython.declare(cython.int, EventKind.DONE)
 _FILLED = cython.declare(cython.int, Reason.FILLED)
 _SESSION = cython.declare(uint32_t, 2)
 _SESSIONS = cython.declare(uint32_t, FLOW_SESSIONS)
-_GOLDEN = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
-_MIX_1 = cython.declare(uint64_t, 0xBF58476D1CE4E5B9)
-_MIX_2 = cython.declare(uint64_t, 0x94D049BB133111EB)
 
 CommandPtr = cython.typedef(cython.pointer[Command])
 EventPtr = cython.typedef(cython.pointer[Event])
@@ -209,13 +207,8 @@ class Flow:
     @cython.nogil
     @cython.exceptval(check=False)
     def random(self, below: uint64_t) -> uint64_t:
-        """Return the next random number below a bound (SplitMix64; the bias is of no matter)."""
-        word: uint64_t
-        self.seed += _GOLDEN
-        word = self.seed
-        word = (word ^ (word >> 30)) * _MIX_1
-        word = (word ^ (word >> 27)) * _MIX_2
-        return (word ^ (word >> 31)) % below
+        """Return the next random number below a bound."""
+        return random_below(cython.address(self.seed), below)
 
     @cython.cfunc
     @cython.inline

@@ -8,13 +8,12 @@ its latency, and so a stall is charged to every order that it delayed (no coordi
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from bourse.bench import results
-from bourse.bench.client import FINISHED, Client
+from bourse.bench.client import Client
 from bourse.bench.results import Check, Result, native_int64
-from bourse.bench.run import Options, connect, drive, finish, options_of, target
+from bourse.bench.run import Options, connect, drain_while_sending, finish, options_of, target
 from bourse.errors import UsageError
 
 ORDERS_MAX = 50_000_000
@@ -48,17 +47,8 @@ def run(options: Options, rate: int) -> Result:
     with target(options) as found, connect(found.address) as connection:
         busy = bool(options.client_busy)
         client = Client(connection.fileno(), orders, fault=options.fault)
-        sent: list[int] = []
         client.begin_open_loop(1e9 / rate)
-        writer = threading.Thread(target=lambda: sent.append(client.send_paced()), name="writer")
-        writer.start()
-        try:
-            drive(lambda: client.drain(busy), client)
-        except BaseException:
-            connection.shutdown(2)  # the writer may be waiting for a reader that is gone
-            raise
-        finally:
-            writer.join()
+        sent_whole = drain_while_sending(client, connection, client.send_paced, busy)
         counts = client.counts()
         latencies = native_int64(client.latencies_ns())
         seconds = (counts["finished_ns"] - counts["started_ns"]) / 1e9
@@ -77,7 +67,7 @@ def run(options: Options, rate: int) -> Result:
                 "offered_per_s": rate,
                 "client_poll": "busy" if busy else "block",
                 "private_daemon": found.is_private,
-                "sent_whole": sent == [FINISHED],
+                "sent_whole": sent_whole,
             },
         )
         finish(result, found, counts, orders // 2, load_average, with_stages=True)

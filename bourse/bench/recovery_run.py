@@ -9,7 +9,6 @@ have the digests of the one that ended.
 
 from __future__ import annotations
 
-import threading
 import time
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from bourse.bench.client import Client
 from bourse.bench.journal_runs import scratch
 from bourse.bench.resting import Drain, rest_orders, status, wait_for
 from bourse.bench.results import Check, Digests, Result
-from bourse.bench.run import connect, drive
+from bourse.bench.run import connect, drain_while_sending
 from bourse.config import parse_address
 from bourse.domain import Durability
 from bourse.errors import UsageError
@@ -160,10 +159,5 @@ def _burst(address: tuple[str, int], admin: Path, records: int) -> None:
         orders = min(BURST_ORDERS, left + left % 2)
         with connect(address) as connection:
             client = Client(connection.fileno(), orders)
-            writer = threading.Thread(target=client.send_all, name="writer")
-            writer.start()
-            try:
-                drive(lambda client=client: client.drain(False), client)  # type: ignore[misc]
-            finally:
-                writer.join()
+            drain_while_sending(client, connection, client.send_all, False)
     wait_for(admin, "durable_seq", records)

@@ -6,6 +6,7 @@ import contextlib
 import os
 import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import msgspec
 from bourse.admin import messages
 from bourse.admin.client import call
 from bourse.bench import results
-from bourse.bench.client import AGAIN, BAD_FRAME, CLOSED, EVENTS_PER_PAIR, FINISHED
+from bourse.bench.client import AGAIN, BAD_FRAME, CLOSED, EVENTS_PER_PAIR, FINISHED, Client
 from bourse.bench.faults import fault_number
 from bourse.bench.private_daemon import PrivateDaemon
 from bourse.bench.results import Check, Digests, Percentiles, Result
@@ -228,6 +229,36 @@ def drive(step: Callable[[], int], client: Counting) -> None:
             deadline = time.monotonic() + SILENCE_SECONDS_MAX
         elif time.monotonic() > deadline:
             raise UnavailableError(f"no event for {SILENCE_SECONDS_MAX:.0f} seconds, {after}")
+
+
+def drain_while_sending(
+    client: Client, connection: socket.socket, send: Callable[[], int], busy: bool
+) -> bool:
+    """Have a thread of its own send every order, and read and verify until the last buy is filled.
+
+    Args:
+        client: whose drain() reads.
+        connection: the client's.
+        send: one of the client's loops, for the thread.
+        busy: whether the reader polls.
+
+    Returns:
+        Whether everything was sent.
+
+    Raises:
+        UnavailableError, ProtocolError: as drive() says.
+    """
+    sent: list[int] = []
+    writer = threading.Thread(target=lambda: sent.append(send()), name="writer")
+    writer.start()
+    try:
+        drive(lambda: client.drain(busy), client)
+    except BaseException:
+        connection.shutdown(2)  # the writer may be waiting for a reader that is gone
+        raise
+    finally:
+        writer.join()
+    return sent == [FINISHED]
 
 
 def client_busy(options: Options, found: Target) -> bool:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from bourse.bench.results import Result
 
 
-class Flag(msgspec.Struct, frozen=True, kw_only=True):
+class Flag(msgspec.Struct, frozen=True):
     """One flag of a workload."""
 
     name: str
@@ -108,75 +108,73 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 
 def samples(default: int, text: str) -> Flag:
     """Return the flag that says how much is measured."""
-    return Flag(name="samples", flag="--samples", kind=int, metavar="N", help=text, default=default)
+    return Flag("samples", "--samples", int, "N", text, default)
 
 
-SEED = Flag(
-    name="seed", flag="--seed", kind=int, metavar="N", help="Seed of the workload.", default=23
-)
+SEED = Flag("seed", "--seed", int, "N", "Seed of the workload.", 23)
 
 FAULT = Flag(
-    name="fault",
-    flag="--fault",
-    kind=str,
-    metavar="drop|double|quantity",
-    help="Spoil one event on its way to the checks, to see them fail.",
+    "fault",
+    "--fault",
+    str,
+    "drop|double|quantity",
+    "Spoil one event on its way to the checks, to see them fail.",
 )
 
 CLIENT = (
     Flag(
-        name="durability",
-        flag="--durability",
-        kind=str,
-        metavar="memory|async|fsync",
-        help="What an acknowledgement means: matched, written, or synced to disk.",
+        "durability",
+        "--durability",
+        str,
+        "memory|async|fsync",
+        "What an acknowledgement means: matched, written, or synced to disk.",
     ),
     Flag(
-        name="poll",
-        flag="--poll",
-        kind=str,
-        metavar="block|adaptive|busy",
-        help="How gateway and matcher wait: park, spin a little first, or spin.",
+        "poll",
+        "--poll",
+        str,
+        "block|adaptive|busy",
+        "How gateway and matcher wait: park, spin a little first, or spin.",
     ),
     Flag(
-        name="connect",
-        flag="--connect",
-        kind=str,
-        metavar="HOST:PORT",
-        help="Measure a daemon that runs. Default: a private one, started and removed.",
+        "connect",
+        "--connect",
+        str,
+        "HOST:PORT",
+        "Measure a daemon that runs. Default: a private one, started and removed.",
     ),
     Flag(
-        name="admin",
-        flag="--admin",
-        kind=Path,
-        metavar="PATH",
-        help="Admin socket of the daemon at --connect, for policy, stages and digests.",
+        "admin",
+        "--admin",
+        Path,
+        "PATH",
+        "Admin socket of the daemon at --connect, for policy, stages and digests.",
     ),
     SEED,
     Flag(
-        name="client_poll",
-        flag="--client-poll",
-        kind=str,
-        metavar="block|busy",
-        help="How the client waits. Default: busy where the daemon is.",
+        "client_poll",
+        "--client-poll",
+        str,
+        "block|busy",
+        "How the client waits. Default: busy where the daemon is.",
     ),
     Flag(
-        name="data",
-        flag="--data",
-        kind=Path,
-        metavar="DIR",
-        help="Where a private daemon's temporary directory is made. Default: a place on a disk.",
+        "data",
+        "--data",
+        Path,
+        "DIR",
+        "Where a private daemon's temporary directory is made. Default: a place on a disk.",
     ),
     FAULT,
 )
 """Flags of every workload that measures a daemon."""
 
 DATA = Flag(
-    name="data",
-    flag="--data",
-    kind=Path,
-    metavar="DIR",
-    help="Where the temporary directory is made. Default: a place on a disk.",
+    "data",
+    "--data",
+    Path,
+    "DIR",
+    "Where the temporary directory is made. Default: a place on a disk.",
 )
 
 ENGINE_SAMPLES = "Operations of each of five runs."
@@ -188,14 +186,7 @@ WORKLOADS = (
         boundary="engine",
         function="bourse.bench.engine_runs:walk",
         flags=(
-            Flag(
-                name="levels",
-                flag="--n",
-                kind=int,
-                metavar="N",
-                help="Levels that one buy fills.",
-                default=1000,
-            ),
+            Flag("levels", "--n", int, "N", "Levels that one buy fills.", 1000),
             samples(1_000_000, ENGINE_SAMPLES),
         ),
         cases=(
@@ -242,14 +233,7 @@ WORKLOADS = (
         boundary="engine",
         function="bourse.bench.engine_runs:mixed",
         flags=(
-            Flag(
-                name="resting",
-                flag="--resting",
-                kind=int,
-                metavar="N",
-                help="Orders in the book.",
-                default=1000,
-            ),
+            Flag("resting", "--resting", int, "N", "Orders in the book.", 1000),
             samples(1_000_000, ENGINE_SAMPLES),
             SEED,
         ),
@@ -282,21 +266,14 @@ WORKLOADS = (
         function="bourse.bench.growth:run",
         flags=(
             samples(10_000_000, "Commands of each of three runs, whole millions."),
+            Flag("levels", "--levels", int, "N", "Prices that the orders rest at.", 1000),
             Flag(
-                name="levels",
-                flag="--levels",
-                kind=int,
-                metavar="N",
-                help="Prices that the orders rest at.",
-                default=1000,
-            ),
-            Flag(
-                name="orders_expected",
-                flag="--expect",
-                kind=int,
-                metavar="N",
-                help="Orders that the engine takes memory for at its start.",
-                default=0,
+                "orders_expected",
+                "--expect",
+                int,
+                "N",
+                "Orders that the engine takes memory for at its start.",
+                0,
             ),
         ),
         cases=(
@@ -319,32 +296,26 @@ WORKLOADS = (
         function="bourse.bench.league:run",
         flags=(
             Flag(
-                name="size",
-                flag="--shape",
-                kind=str,
-                metavar="small|middle|large",
-                help="240, 3,200 or 42,000 orders on 60, 300 or 1,400 levels. Default: all.",
+                "size",
+                "--shape",
+                str,
+                "small|middle|large",
+                "240, 3,200 or 42,000 orders on 60, 300 or 1,400 levels. Default: all.",
+            ),
+            Flag("resting", "--resting", int, "N", "Resting orders of another shape."),
+            Flag(
+                "levels",
+                "--levels",
+                int,
+                "N",
+                "Levels to go with --resting. Default: 25 orders on each.",
             ),
             Flag(
-                name="resting",
-                flag="--resting",
-                kind=int,
-                metavar="N",
-                help="Resting orders of another shape.",
-            ),
-            Flag(
-                name="levels",
-                flag="--levels",
-                kind=int,
-                metavar="N",
-                help="Levels to go with --resting. Default: 25 orders on each.",
-            ),
-            Flag(
-                name="mid",
-                flag="--mid",
-                kind=str,
-                metavar="static|normal|swing",
-                help="How the mid moves. Default: each way in turn.",
+                "mid",
+                "--mid",
+                str,
+                "static|normal|swing",
+                "How the mid moves. Default: each way in turn.",
             ),
             samples(2_000_000, "Messages of each of five runs of a shape."),
             SEED,
@@ -388,23 +359,9 @@ WORKLOADS = (
         boundary="library",
         function="bourse.bench.library:batch",
         flags=(
-            Flag(
-                name="resting",
-                flag="--resting",
-                kind=int,
-                metavar="N",
-                help="Orders in the book.",
-                default=1000,
-            ),
+            Flag("resting", "--resting", int, "N", "Orders in the book.", 1000),
             samples(1_000_000, "Commands of each of five runs."),
-            Flag(
-                name="batch_size",
-                flag="--batch",
-                kind=int,
-                metavar="N",
-                help="Commands of an array.",
-                default=4096,
-            ),
+            Flag("batch_size", "--batch", int, "N", "Commands of an array.", 4096),
             SEED,
         ),
         cases=(
@@ -427,14 +384,7 @@ WORKLOADS = (
         boundary="journal",
         function="bourse.bench.journal_runs:commit",
         flags=(
-            Flag(
-                name="count",
-                flag="--n",
-                kind=int,
-                metavar="N",
-                help="Records of a batch.",
-                default=256,
-            ),
+            Flag("count", "--n", int, "N", "Records of a batch.", 256),
             samples(200, "Pairs of a batch and a single commit."),
             DATA,
         ),
@@ -478,14 +428,7 @@ WORKLOADS = (
         function="bourse.bench.recovery_run:measure",
         flags=(
             samples(10_000_000, "Records of the log that is replayed."),
-            Flag(
-                name="resting",
-                flag="--resting",
-                kind=int,
-                metavar="N",
-                help="Orders in the snapshot.",
-                default=1_000_000,
-            ),
+            Flag("resting", "--resting", int, "N", "Orders in the snapshot.", 1_000_000),
             DATA,
         ),
         cases=(
@@ -506,29 +449,10 @@ WORKLOADS = (
         boundary="client",
         function="bourse.bench.snapshot_stall:measure",
         flags=(
+            Flag("resting", "--resting", int, "N", "Orders in the book.", 100_000),
+            Flag("rate", "--rate", int, "R", "Orders a second that flow meanwhile.", 100_000),
             Flag(
-                name="resting",
-                flag="--resting",
-                kind=int,
-                metavar="N",
-                help="Orders in the book.",
-                default=100_000,
-            ),
-            Flag(
-                name="rate",
-                flag="--rate",
-                kind=int,
-                metavar="R",
-                help="Orders a second that flow meanwhile.",
-                default=100_000,
-            ),
-            Flag(
-                name="durability",
-                flag="--durability",
-                kind=str,
-                metavar="async|fsync",
-                help="Policy of the daemon.",
-                default="fsync",
+                "durability", "--durability", str, "async|fsync", "Policy of the daemon.", "fsync"
             ),
             DATA,
         ),
@@ -555,12 +479,12 @@ WORKLOADS = (
         function="bourse.bench.pipeline:pipeline",
         flags=(
             Flag(
-                name="workload",
-                flag="--workload",
-                kind=str,
-                metavar="market|cross",
-                help="A Market order on an empty book, or a Sell and the Buy that fills it.",
-                default="market",
+                "workload",
+                "--workload",
+                str,
+                "market|cross",
+                "A Market order on an empty book, or a Sell and the Buy that fills it.",
+                "market",
             ),
             samples(1_000_000, "Round trips, about."),
             FAULT,
@@ -611,37 +535,23 @@ WORKLOADS = (
         boundary="console",
         function="bourse.bench.console_cost:measure",
         flags=(
+            Flag("size", "--size", str, "COLUMNSxROWS", "The terminal's size.", "120x36"),
+            Flag("rate", "--rate-hz", int, "1|2|5|10|20", "Paints a second.", 5),
             Flag(
-                name="size",
-                flag="--size",
-                kind=str,
-                metavar="COLUMNSxROWS",
-                help="The terminal's size.",
-                default="120x36",
+                "seconds",
+                "--seconds",
+                float,
+                "N",
+                "How long it is measured beside a market, and beside one at rest.",
+                20.0,
             ),
             Flag(
-                name="rate",
-                flag="--rate-hz",
-                kind=int,
-                metavar="1|2|5|10|20",
-                help="Paints a second.",
-                default=5,
-            ),
-            Flag(
-                name="seconds",
-                flag="--seconds",
-                kind=float,
-                metavar="N",
-                help="How long it is measured beside a market, and beside one at rest.",
-                default=20.0,
-            ),
-            Flag(
-                name="pairs",
-                flag="--pairs",
-                kind=int,
-                metavar="N",
-                help="Pairs of round-trip runs, without and with a console; 0 leaves them out.",
-                default=20,
+                "pairs",
+                "--pairs",
+                int,
+                "N",
+                "Pairs of round-trip runs, without and with a console; 0 leaves them out.",
+                20,
             ),
             DATA,
         ),
@@ -718,21 +628,14 @@ WORKLOADS = (
         boundary="client",
         function="bourse.bench.load:measure",
         flags=(
+            Flag("rate", "--rate", int, "R", "Orders a second.", 10_000),
             Flag(
-                name="rate",
-                flag="--rate",
-                kind=int,
-                metavar="R",
-                help="Orders a second.",
-                default=10_000,
-            ),
-            Flag(
-                name="seconds",
-                flag="--seconds",
-                kind=float,
-                metavar="S",
-                help="For how long; at least 30 for a figure to publish.",
-                default=30.0,
+                "seconds",
+                "--seconds",
+                float,
+                "S",
+                "For how long; at least 30 for a figure to publish.",
+                30.0,
             ),
             *CLIENT,
         ),
@@ -763,12 +666,12 @@ WORKLOADS = (
         function="bourse.bench.fan_in:measure",
         flags=(
             Flag(
-                name="connections",
-                flag="--connections",
-                kind=int,
-                metavar="M",
-                help="How many, an even number; half sell, half buy.",
-                default=64,
+                "connections",
+                "--connections",
+                int,
+                "M",
+                "How many, an even number; half sell, half buy.",
+                64,
             ),
             samples(200_000, "Orders of all connections together."),
             *CLIENT,
