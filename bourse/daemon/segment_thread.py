@@ -7,8 +7,9 @@
 The journal thread plans some records ahead, so none of this is in the way of an acknowledgement.
 Real zeros, not a hole: a sync of what is written over them writes no metadata.
 
-A disk that is too full for the file is no failure: the journal goes on in what it has, and filling
-is tried again each second. Every other error, a name that finds no room too, ends the daemon like
+A disk that is too full for the file is no failure, nor is a moment without a free descriptor (more
+clients than the system's limit allows for): the journal goes on in what it has, and filling is
+tried again each second. Every other error, a name that finds no room too, ends the daemon like
 an error of the log itself.
 """
 
@@ -35,19 +36,18 @@ from cython.cimports.bourse.core.parking import (
     doorbell_sleep,
 )
 from cython.cimports.bourse.daemon.shared import Shared, SharedMemory, mono_ns
-from cython.cimports.libc.errno import EDQUOT, EINTR, EIO, ENOSPC, errno
+from cython.cimports.libc.errno import EDQUOT, EINTR, EIO, EMFILE, ENFILE, ENOSPC, errno
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdio import rename, snprintf
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.posix.fcntl import open as open_file
 from cython.cimports.posix.unistd import close, fsync, pwrite, unlink
 
+from bourse.journal.storage import FILE_MODE, SYNC_BYTES, ZEROS
+
 RETRY_NS = 1_000_000_000
 """How long after a full disk filling is tried again."""
-FILL_BYTES = 1 << 20
-"""Zeros written at a time."""
-SYNC_BYTES = 8 << 20
-"""Zeros written between two syncs: the journal's own syncs wait for no more than that."""
+FILL_BYTES = len(ZEROS)
 PATH_BYTES = 4096
 
 _RETRY_NS = cython.declare(cython.longlong, RETRY_NS)
@@ -57,7 +57,7 @@ _PATH_BYTES = cython.declare(cython.int, PATH_BYTES)
 _FLAGS = cython.declare(
     cython.int, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 )
-_MODE = cython.declare(cython.int, 0o600)
+_MODE = cython.declare(cython.int, FILE_MODE)
 
 
 @cython.final
@@ -268,9 +268,9 @@ class SegmentThread:
     @cython.nogil
     @cython.exceptval(check=False)
     def _refused(self, error: cython.int) -> cython.bint:
-        """Try again later when the disk is full; else fail."""
+        """Try again later when the disk is full or no descriptor is free; else fail."""
         self._drop()
-        if error != ENOSPC and error != EDQUOT:
+        if error != ENOSPC and error != EDQUOT and error != EMFILE and error != ENFILE:
             return self._fail(error)
         store_relaxed(cython.address(self.memory.shared.spare_errno), error)
         self.retry_ns = mono_ns() + _RETRY_NS

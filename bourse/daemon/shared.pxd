@@ -94,7 +94,7 @@ cdef struct Shared:
     uint64_t spare_fd
     uint64_t spare_bytes
     uint64_t named_seq              # the last next_first_seq whose file has its name, durably
-    uint64_t spare_errno            # 0, or why filling is tried again: the disk is full
+    uint64_t spare_errno            # 0, or why filling is tried again
     uint64_t spare_failed_errno     # 0, or why the daemon must end
     uint64_t pad2[26]
     # The matcher writes:

@@ -375,8 +375,8 @@ def create_file(
             is that or the new file, each whole.
     """
     new = path.with_name(path.name + NEW_SUFFIX)
-    was_there = path.exists()
     with explained(doing, path):
+        was_there = path.exists()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(new, flags, FILE_MODE)
         _passed(path, "created")

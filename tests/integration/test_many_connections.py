@@ -4,6 +4,7 @@ import random
 import resource
 from collections.abc import Callable
 
+from bourse.journal import storage
 from tests.integration.harness import Client, Daemon, buy, pump, sell, wait_until
 
 
@@ -106,6 +107,31 @@ def test_when_descriptors_run_out_the_surplus_is_refused_and_the_rest_trades(
     # Once descriptors are free again, everybody is welcome.
     wait_until(lambda: answers(daemon))
     assert daemon.is_running
+    assert daemon.stop() == 0
+
+
+def test_a_log_goes_on_where_no_descriptor_is_free_for_its_next_segment(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    daemon = new_daemon(wal_segment_bytes=1 << 16).start()
+    client = daemon.connect()
+    client.ask(buy(1), answers=1)
+    _, hard = resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (3, hard))  # none but those that it has
+    for start in range(2, 3002, 500):
+        client.ask(*[buy(n) for n in range(start, start + 500)], answers=500)
+    assert daemon.is_running
+    resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (hard, hard))
+
+    # The next is made within a second or two, and the log goes on in it.
+    before = len(storage.list_segments(daemon.data_dir))
+    wait_until(lambda: bool(list((daemon.data_dir / "wal").glob("*.new"))))
+    for start in range(3002, 5002, 500):
+        client.ask(*[buy(n) for n in range(start, start + 500)], answers=500)
+    assert len(storage.list_segments(daemon.data_dir)) > before
+    status = daemon.settled()
+    daemon.kill()
+    assert daemon.start().settled().state_digest == status.state_digest
     assert daemon.stop() == 0
 
 
