@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 
 from bourse.admin.messages import CommitParams, Committed, Prepared, PrepareParams
 from bourse.domain import CommandKind, Reason
-from bourse.errors import AdminError
+from bourse.errors import AdminError, UnavailableError
 from bourse.protocol.messages import Accepted, Cancel, Done
 from tests.integration.harness import (
     Client,
@@ -262,6 +264,41 @@ def test_a_kill_between_prepare_and_commit_leaves_nothing(
     )
     kinds = {command.kind for command in LogView.of(daemon.data_dir).commands}
     assert not kinds & {CommandKind.HALT, CommandKind.MASS_CANCEL}
+
+
+def test_a_kill_in_the_middle_of_a_mass_cancel_leaves_what_the_log_has(
+    new_daemon: Callable[..., Daemon],
+) -> None:
+    count = 20_000
+    # Rings that are smaller than what one batch makes of events.
+    daemon = new_daemon(durability="fsync", event_ring_count=256, journal_ring_count=64).start()
+    client = daemon.connect()
+    for first in range(1, count, 2_000):
+        client.ask(*(buy(first + more, 1, 100) for more in range(2_000)), answers=2_000)
+    token = prepare(daemon, "cancel_all").token
+
+    def commit() -> None:
+        with contextlib.suppress(UnavailableError):
+            daemon.call("commit", CommitParams(token, "default"))
+
+    committing = threading.Thread(target=commit)
+    committing.start()
+    told = len(client.receive(1)) + len(client.pending())
+    daemon.kill()
+    committing.join()
+    told += len(client.pending())
+    view = LogView.of(daemon.data_dir)
+    daemon.start()
+    status = daemon.call("status")
+
+    ended = sum(event.reason == Reason.OPERATOR_CANCELLED for event in view.events)
+    assert 0 < told <= ended
+    assert status.live_orders == count - ended
+    assert int(status.state_digest, 16) == view.result.state_digest
+    assert packed(frames_owed(view.events)[2]).startswith(bytes(client.received))
+    if ended < count:
+        assert act(daemon, "cancel_all").orders == count - ended
+    assert daemon.call("status").live_orders == 0
 
 
 @pytest.mark.parametrize("with_snapshot", [False, True])
