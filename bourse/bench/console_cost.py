@@ -26,10 +26,11 @@ from pathlib import Path
 
 import msgspec
 
+from bourse.admin.checks import Check
 from bourse.admin.client import call
 from bourse.bench import results
 from bourse.bench.private_daemon import PrivateDaemon
-from bourse.bench.results import Check, Digests, Result
+from bourse.bench.results import Digests, Result
 from bourse.domain import Durability, PollMode
 from bourse.errors import UnavailableError, UsageError
 

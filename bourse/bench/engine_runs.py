@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from bourse.admin.checks import Check
 from bourse.bench import engine_loops, results
-from bourse.bench.results import Check, Digests, Result
+from bourse.bench.results import Digests, Result
 from bourse.core.engine import Engine
 from bourse.core.records import Command, EngineState, digest_text
 from bourse.domain import CommandKind, OrderType

@@ -12,9 +12,10 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from bourse.admin.checks import Check
 from bourse.bench import results
 from bourse.bench.fan_in_loops import FanIn
-from bourse.bench.results import Check, Result, native_int64
+from bourse.bench.results import Result, native_int64
 from bourse.bench.run import Options, connect, drive, finish, options_of, surprise_of, target
 from bourse.errors import UsageError
 

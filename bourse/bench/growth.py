@@ -14,9 +14,10 @@ import resource
 
 import msgspec
 
+from bourse.admin.checks import Check
 from bourse.bench import engine_runs, growth_loops, results
 from bourse.bench.engine_runs import Expected
-from bourse.bench.results import Check, Digests, Percentiles, Result
+from bourse.bench.results import Digests, Percentiles, Result
 from bourse.core.engine import Engine
 from bourse.core.records import digest_text
 from bourse.errors import UsageError

@@ -16,11 +16,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bourse.admin.checks import Check
 from bourse.bench import results
 from bourse.bench.disk import SyncTimer
 from bourse.bench.journal_loops import JournalFeeder
 from bourse.bench.private_daemon import scratch_parent
-from bourse.bench.results import Check, Result, percentiles
+from bourse.bench.results import Result, percentiles
 from bourse.config import DaemonConfig
 from bourse.core.histogram import Histogram
 from bourse.core.ring import RingMemory

@@ -18,8 +18,9 @@ from typing import Any
 
 import msgspec
 
+from bourse.admin.checks import Check
 from bourse.bench import engine_runs, league_flow, league_loops, results
-from bourse.bench.results import Check, Digests, Result
+from bourse.bench.results import Digests, Result
 from bourse.core.engine import Engine
 from bourse.core.records import digest_text
 from bourse.core.ring import RingMemory

@@ -13,6 +13,7 @@ from itertools import repeat
 
 import msgspec
 
+from bourse.admin.checks import Check
 from bourse.bench import engine_loops, results
 from bourse.bench.engine_runs import (
     COMMAND_SIZE,
@@ -22,7 +23,7 @@ from bourse.bench.engine_runs import (
     positive,
     state,
 )
-from bourse.bench.results import Check, Digests, Result
+from bourse.bench.results import Digests, Result
 from bourse.core.engine import Engine as CoreEngine
 from bourse.core.records import Command, EngineState, digest_text
 from bourse.domain import CommandKind, OrderType, Side

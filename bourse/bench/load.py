@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from bourse.admin.checks import Check
 from bourse.bench import results
 from bourse.bench.client import Client
-from bourse.bench.results import Check, Result, native_int64
+from bourse.bench.results import Result, native_int64
 from bourse.bench.run import Options, connect, drain_while_sending, finish, options_of, target
 from bourse.errors import UsageError
 

@@ -13,6 +13,7 @@ import os
 import statistics
 import threading
 
+from bourse.admin.checks import Check
 from bourse.bench import results
 from bourse.bench.engine_loops import tick_length_ns
 from bourse.bench.engine_runs import Expected, engine_checks, new_engine, positive
@@ -24,7 +25,7 @@ from bourse.bench.pipeline_loops import (
     Caller,
     push_and_pop,
 )
-from bourse.bench.results import Check, Digests, Result, native_int64
+from bourse.bench.results import Digests, Result, native_int64
 from bourse.config import DaemonConfig
 from bourse.core.engine import Engine
 from bourse.core.records import digest_text

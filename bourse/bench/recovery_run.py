@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from bourse.admin.checks import Check
 from bourse.admin.client import call
 from bourse.admin.launch import DaemonProcess
 from bourse.admin.messages import SnapshotResult, Status
@@ -19,7 +20,7 @@ from bourse.bench import results
 from bourse.bench.client import Client
 from bourse.bench.journal_runs import scratch
 from bourse.bench.resting import Drain, rest_orders, status, wait_for
-from bourse.bench.results import Check, Digests, Result
+from bourse.bench.results import Digests, Result
 from bourse.bench.run import connect, drain_while_sending
 from bourse.config import parse_address
 from bourse.domain import Durability

@@ -22,6 +22,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from bourse import __version__
+from bourse.admin.checks import Check, exit_code_of
 from bourse.journal.filesystem import MEMORY_FILESYSTEMS, filesystem_of
 
 SCHEMA = 1
@@ -41,14 +42,6 @@ class Percentiles(msgspec.Struct, frozen=True, omit_defaults=True):
     p99: int | UnsetType = UNSET
     p99_9: int | UnsetType = UNSET
     max: int | UnsetType = UNSET
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One thing that must hold for the figure to count."""
-
-    name: str
-    ok: bool
-    detail: str = ""
 
 
 class Digests(msgspec.Struct, frozen=True):
@@ -114,7 +107,7 @@ class Result(msgspec.Struct, kw_only=True):
     @property
     def exit_code(self) -> int:
         """0 when every check is ok, else 1."""
-        return 0 if all(check.ok for check in self.checks) else 1
+        return exit_code_of(self.checks)
 
     def json(self) -> str:
         """Return the one object."""

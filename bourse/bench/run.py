@@ -15,14 +15,14 @@ from typing import Any, Protocol
 import msgspec
 
 from bourse.admin import messages
+from bourse.admin.checks import Check, replay_check
 from bourse.admin.client import call
 from bourse.bench import results
 from bourse.bench.client import AGAIN, BAD_FRAME, CLOSED, EVENTS_PER_PAIR, FINISHED, Client
 from bourse.bench.faults import fault_number
 from bourse.bench.private_daemon import PrivateDaemon
-from bourse.bench.results import Check, Digests, Percentiles, Result
+from bourse.bench.results import Digests, Percentiles, Result
 from bourse.config import default_admin_path, format_address, parse_address, parse_choice
-from bourse.core.records import digest_text
 from bourse.domain import Durability, PollMode
 from bourse.errors import BourseError, ProtocolError, UnavailableError, UsageError
 
@@ -334,20 +334,8 @@ def stopped_checks(daemon: PrivateDaemon, policy: str, digests: Digests) -> list
     words = "" if code == 0 else daemon.last_words()
     checks = [Check("daemon_stopped_cleanly", code == 0, words)]
     if policy != Durability.MEMORY.label:
-        checks.append(replay_check(daemon.data_dir, digests))
+        checks.append(replay_check(daemon.data_dir, digests.state, digests.events))
     return checks
-
-
-def replay_check(data_dir: Path, digests: Digests) -> Check:
-    """Replay the log and compare its digests with the live ones."""
-    from bourse.journal.replay import replay
-
-    try:
-        found = replay(data_dir)
-    except BourseError as error:
-        return Check("replay_equal", False, str(error))
-    replayed = Digests(digest_text(found.state_digest), digest_text(found.event_digest))
-    return Check("replay_equal", replayed == digests, f"{replayed.state} {replayed.events}")
 
 
 def skipped_at(found: Target, with_stages: bool) -> list[str]:

@@ -12,13 +12,13 @@ import threading
 import time
 from pathlib import Path
 
+from bourse.admin.checks import Check, replay_check
 from bourse.admin.client import call
 from bourse.admin.messages import SnapshotResult
 from bourse.bench import results
 from bourse.bench.private_daemon import PrivateDaemon
 from bourse.bench.resting import BEST_TICKS, ID_OFFSET, Drain, rest_orders, status, wait_for
-from bourse.bench.results import Check, Digests, Result
-from bourse.bench.run import replay_check
+from bourse.bench.results import Digests, Result
 from bourse.config import parse_address
 from bourse.domain import Durability, OrderType, PollMode, Side
 from bourse.errors import UsageError
@@ -138,7 +138,7 @@ def measure(resting: int, rate: int, durability: str, data: Path | None) -> Resu
         # The connections are gone, and with them an event of each is in the log: ask again.
         ended = _settled(admin)
         checks.append(Check("daemon_stopped_cleanly", daemon.stop() == 0))
-        checks.append(replay_check(daemon.data_dir, ended))
+        checks.append(replay_check(daemon.data_dir, ended.state, ended.events))
     seen = flow.orders / flow.seconds
     result = Result(
         workload=f"snapshot-stall-{resting}",

@@ -16,24 +16,16 @@ from typing import Self
 import msgspec
 
 from bourse.admin import messages
+from bourse.admin.checks import Check, exit_code_of, replay_check
 from bourse.admin.client import call
 from bourse.admin.launch import DaemonProcess
 from bourse.config import default_admin_path, runtime_dir
-from bourse.core.records import digest_text
 from bourse.demo.market import Report
 from bourse.demo.traders import START_TICKS
 from bourse.errors import BourseError, UnavailableError
 from bourse.journal.storage import make_directory
 
 MARKET_STOP_SECONDS_MAX = 30.0
-
-
-class Check(msgspec.Struct, frozen=True):
-    """One thing that must hold."""
-
-    name: str
-    ok: bool
-    detail: str = ""
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -57,7 +49,7 @@ class Summary(msgspec.Struct, kw_only=True):
     @property
     def exit_code(self) -> int:
         """0 when every check is ok, else 1."""
-        return 0 if all(check.ok for check in self.checks) else 1
+        return exit_code_of(self.checks)
 
 
 def free_admin_path() -> Path:
@@ -143,7 +135,7 @@ class Demo:
         checks = [*_market_checks(report, status, self.before, only_market)]
         words = "" if code == 0 else self.daemon.last_words()
         checks.append(Check("daemon_stopped_cleanly", code == 0, words))
-        checks.append(_replay_check(Path(status.data_dir), status))
+        checks.append(replay_check(Path(status.data_dir), status.state_digest, status.event_digest))
         left = [
             process.pid
             for process in (self.daemon.process, self.market)
@@ -245,16 +237,3 @@ def _market_checks(
             )
         )
     return checks
-
-
-def _replay_check(data_dir: Path, status: messages.Status) -> Check:
-    """Replay the whole log in this process and compare with what the live engine said last."""
-    from bourse.journal.replay import replay
-
-    try:
-        found = replay(data_dir)
-    except BourseError as error:
-        return Check("replay_equal", False, str(error))
-    replayed = digest_text(found.state_digest), digest_text(found.event_digest)
-    live = status.state_digest, status.event_digest
-    return Check("replay_equal", replayed == live, f"{found.records} records, {' '.join(replayed)}")

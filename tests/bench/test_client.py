@@ -9,8 +9,9 @@ from types import ModuleType
 
 import pytest
 
+from bourse.admin.checks import Check
 from bourse.bench.client import EVENTS_PER_PAIR, FINISHED, Client
-from bourse.bench.results import Check, native_int64
+from bourse.bench.results import native_int64
 from bourse.bench.run import connect, drive, event_checks
 from bourse.errors import ProtocolError, UnavailableError
 

@@ -7,10 +7,11 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
+from bourse.admin.checks import Check
 from bourse.bench import calibration, results
 from bourse.bench.disk import SyncTimer
 from bourse.bench.private_daemon import scratch_parent
-from bourse.bench.results import Check, Environment, Percentiles, Result, percentiles
+from bourse.bench.results import Environment, Percentiles, Result, percentiles
 from bourse.domain import Durability
 from bourse.errors import UsageError
 
