@@ -493,7 +493,7 @@ WORKLOADS = (
             Case(
                 name="pipeline-market",
                 flags={"workload": "market"},
-                quick={"samples": 500_000},
+                quick={"samples": 200_000},
                 full={"samples": 5_000_000},
                 must=Bound("ns_per_op", 50, ping_pong=1.5),
                 unit="a trip",
@@ -501,7 +501,7 @@ WORKLOADS = (
             Case(
                 name="pipeline-cross",
                 flags={"workload": "cross"},
-                quick={"samples": 500_000},
+                quick={"samples": 200_000},
                 full={"samples": 5_000_000},
                 must=Bound("ns_per_op", 200, ping_pong=1.5),
                 unit="a trip",
@@ -680,7 +680,7 @@ WORKLOADS = (
             Case(
                 name="fan-in-64",
                 flags={"connections": 64, "durability": "memory"},
-                quick={"samples": 200_000},
+                quick={"samples": 100_000},
                 full={"samples": 2_000_000},
                 unit="an order",
             ),
