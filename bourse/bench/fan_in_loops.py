@@ -10,7 +10,9 @@ which they were sent, and a connection hears of its n-th order
                                 plus one: events of one command are consecutive; else the maker's
     Done(n, leaves 0, filled)   two numbers after the Trade of a taker, one after that of a maker
 
-and nothing else. Each trade is heard twice, once by its taker and once by its maker. Compiled only.
+and nothing else. Ids do not overlap, for servers where they belong to all connections: the first of
+connection k is k times the orders of each, plus 1; n counts from there. Each trade is heard twice,
+by its taker and by its maker. Compiled only.
 """
 
 import cython
@@ -62,6 +64,7 @@ _WAIT_MS = cython.declare(cython.int, 1000)
 # One connection: what was sent, what was heard, and what came and was not looked at.
 Line = cython.struct(
     fd=cython.int,
+    base=uint64_t,  # its orders' ids follow this one
     sent=uint64_t,
     accepted=uint64_t,
     traded=uint64_t,
@@ -145,6 +148,7 @@ class FanIn:
             raise OSError(errno, "epoll_create1")
         for number in range(self.line_count):
             self.lines[number].fd = fds[number]
+            self.lines[number].base = number * orders_each
             self.lines[number].buffer = cython.cast(cython.p_char, malloc(_BUFFER_BYTES))
             if self.lines[number].buffer == cython.NULL:
                 raise MemoryError
@@ -260,7 +264,7 @@ class FanIn:
         """Send the next order; 40 bytes go into an empty socket buffer whole."""
         count: cython.Py_ssize_t
         line.sent += 1
-        self.order.order_id = line.sent
+        self.order.order_id = line.base + line.sent
         self.order.side = 2 if self._is_seller(line) else 1
         self.order.timestamp_ns = line.sent
         line.sent_ns = monotonic_ns()
@@ -341,7 +345,11 @@ class FanIn:
         self.accepted += 1
         line.accepted += 1
         line.accepted_sequence = frame.sequence
-        if frame.order_id != line.accepted or frame.order_id != line.sent or frame.qty_lots != 1:
+        if (
+            frame.order_id != line.base + line.accepted
+            or line.accepted != line.sent
+            or frame.qty_lots != 1
+        ):
             self._on_surprise()
         if self.latency_count < self.line_count * cython.cast(cython.longlong, self.orders_each):
             self.latencies[self.latency_count] = now_ns - line.sent_ns
@@ -370,7 +378,7 @@ class FanIn:
             self.bought_lots += frame.qty_lots
         if frame.price_ticks != _PRICE_TICKS:
             self.wrong_prices += 1
-        if own_id != line.traded or line.traded != line.done + 1 or frame.qty_lots != 1:
+        if own_id != line.base + line.traded or line.traded != line.done + 1 or frame.qty_lots != 1:
             self._on_surprise()
 
     @cython.cfunc
@@ -388,7 +396,7 @@ class FanIn:
         if frame.leaves_lots != 0:
             self.wrong_leaves += 1
         if (
-            frame.order_id != line.done
+            frame.order_id != line.base + line.done
             or line.done != line.traded
             or frame.sequence != line.done_sequence
             or frame.reason != 1

@@ -1,8 +1,11 @@
 """Many connections at once: every order timed, every event checked, both ways of a trade heard."""
 
+import socket
+
 import pytest
 
 from bourse.bench import fan_in
+from bourse.bench.client import AGAIN
 from bourse.bench.fan_in_loops import FanIn
 from bourse.bench.results import Percentiles
 from bourse.errors import UsageError
@@ -69,6 +72,19 @@ def test_each_check_judges_its_own_count(change: dict[str, int], name: str | Non
 def test_wrong_flags_are_refused(connections: int, samples: int) -> None:
     with pytest.raises(UsageError, match="is not allowed"):
         fan_in.measure(connections=connections, samples=samples)
+
+
+def test_ids_do_not_overlap_where_they_belong_to_all_connections() -> None:
+    ours, theirs = zip(*(socket.socketpair() for _ in range(4)), strict=True)
+    try:
+        assert FanIn([line.fileno() for line in ours], 10).run() == AGAIN
+        first = [line.recv(40) for line in theirs]
+    finally:
+        for line in (*ours, *theirs):
+            line.close()
+
+    assert [int.from_bytes(order[6:14], "little") for order in first] == [1, 11, 21, 31]
+    assert [order[14] for order in first] == [2, 1, 2, 1]
 
 
 def test_an_odd_number_of_connections_is_refused() -> None:
