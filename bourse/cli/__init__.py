@@ -23,7 +23,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from bourse.cli.output import drop_stdout
+from bourse.cli.output import drop_stdout, harmless
 from bourse.errors import BourseError, UsageError
 
 INTERRUPTED = 130
@@ -192,7 +192,7 @@ def _open_streams() -> None:
 def complain(sentence: str) -> None:
     """Say one sentence on stderr."""
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"bourse: {sentence}\n")
+        sys.stderr.write(f"bourse: {harmless(sentence)}\n")
         sys.stderr.flush()
 
 

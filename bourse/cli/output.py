@@ -14,10 +14,25 @@ if TYPE_CHECKING:
     from bourse.config import Banner
 
 
+def harmless(text: str) -> str:
+    """Return a text that moves no cursor and colours nothing, whoever wrote its parts.
+
+    Anything that is not printable becomes a middle dot, but for the ends of lines and tabs.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or one in "\n\t" else "·" for one in text)
+
+
 def say(text: str = "") -> None:
     """Write a line to stdout at once: a reader of a pipe waits for it."""
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(f"{harmless(text)}\n")
     sys.stdout.flush()
+
+
+def clear_screen() -> None:
+    """Empty the terminal, for what is redrawn."""
+    sys.stdout.write("\x1b[H\x1b[2J")
 
 
 def drop_stdout() -> None:
@@ -29,7 +44,9 @@ def say_json(value: object) -> None:
     """Write one JSON object, on one line."""
     import msgspec
 
-    say(msgspec.json.encode(value).decode())
+    # JSON is exact: its reader is a program.
+    sys.stdout.write(f"{msgspec.json.encode(value).decode()}\n")
+    sys.stdout.flush()
 
 
 def console(stderr: bool = False) -> Console:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bourse.cli.options import AdminOption, JsonOption, admin_path, command_app
-from bourse.cli.output import duration, percentile_rows, say, say_json
+from bourse.cli.output import clear_screen, duration, percentile_rows, say, say_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -108,8 +108,9 @@ async def _show(path: Path, every_s: float, as_json: bool, redraws: bool) -> Non
             if as_json:
                 say_json(as_object(store))
             else:
-                lines = as_lines(store)
-                say("\x1b[H\x1b[2J" + "\n".join(lines) if redraws else "\n".join(lines))
+                if redraws:
+                    clear_screen()
+                say("\n".join(as_lines(store)))
             if not every_s:
                 return
             await asyncio.sleep(every_s)

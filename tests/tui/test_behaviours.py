@@ -1,29 +1,11 @@
 """What users of other consoles suffered from, as behaviours of this one.
 
-Where a behaviour has its tests elsewhere, its line says so.
-
- 1 colours in tmux and over ssh      below, and test_panels (contrast in 256 colours)
- 2 bytes that are no text            test_pty
- 3 the terminal after an end         test_pty (signals, an exception)
- 4 a terminal that goes away         test_pty
- 5 lost connections                  test_console_and_daemon, test_deeds (keys while it hangs)
- 6 stale shown as live               test_screens_golden (stale, lost), below
- 7 the same error again and again    below
- 8 cost of logs and of idling        below, test_pty (idle), test_budget
- 9 destructive keys                  test_deeds (questions, danger, read-only)
-10 the choice while rows move        test_table, test_deeds (copy)
-11 the wrong environment             test_deeds, test_screens_golden (prod)
-12 keys that others take             test_settings
-13 brackets in data                  test_hostile_text
-14 wide glyphs                       below, test_hostile_text
-15 small terminals                   test_layout, test_screens_golden, below
-16 NO_COLOR                          test_pty, test_screens_golden
-17 copying                           test_deeds
-18 slow links                        test_pty (a reader that stalls)
-19 the framework's next version      below: pinned exactly
+docs/console.md has the table of all nineteen and the tests of each; here are those that have no
+better place.
 """
 
 import asyncio
+import re
 import tomllib
 import unicodedata
 from pathlib import Path
@@ -40,6 +22,22 @@ from bourse.tui.picture import text_of
 from bourse.tui.theme import LOOKS
 from tests.tui import scenes
 from tests.tui.test_pilot import play, toasts
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_manuals_table_names_tests_that_exist_for_each_behaviour() -> None:
+    manual = (ROOT / "docs" / "console.md").read_text(encoding="utf-8")
+    rows = {
+        int(number): re.findall(r"`(tests/tui/\w+\.py)::(test_\w+)`", cells)
+        for number, cells in re.findall(r"^\| (\d+) \| (.*) \|$", manual, re.MULTILINE)
+    }
+
+    assert sorted(rows) == list(range(1, 20))
+    for number, tests in rows.items():
+        assert tests, number
+        for path, name in tests:
+            assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), name
 
 
 @pytest.mark.parametrize("name", [name for name in LOOKS if name != "terminal"])
@@ -129,7 +127,7 @@ def test_15_every_screen_recovers_from_every_size() -> None:
 
 
 def test_19_the_framework_is_pinned_exactly_and_brings_no_parser() -> None:
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wanted = [one for one in project["project"]["dependencies"] if one.startswith("textual")]
 
     assert len(wanted) == 1

@@ -5,6 +5,8 @@ and exactly as wide as asked, and nothing reaches the terminal but what the cons
 """
 
 import asyncio
+import contextlib
+import io
 import itertools
 import re
 
@@ -14,9 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from bourse import cli
+from bourse.admin.actions import SCREENS
 from bourse.admin.client import Connection, ConnectionState
 from bourse.admin.markers import MarkerKind
 from bourse.admin.messages import Frame, Log, LogLine, SnapshotInfo
+from bourse.cli import market, output
 from bourse.cli.top import as_lines
 from bourse.tui import exports, glyphs
 from bourse.tui.line import text_of
@@ -161,6 +166,23 @@ def test_text_and_files_carry_no_control_bytes(texts: list[str]) -> None:
             assert not line.startswith(("=", "+", "@"))
 
 
+@given(TEXT, TEXT)
+@settings(max_examples=25, deadline=None)
+def test_commands_print_nothing_that_a_terminal_obeys(one: str, other: str) -> None:
+    """Whatever `book`, `watch` and the others write goes through one function, errors too."""
+    depth = msgspec.structs.replace(samples.depth(20), symbol=one)
+    trade = msgspec.structs.replace(samples.trades(20).trades[-1], received_ns=0)
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+    ):
+        for line in (*market.book_lines(depth), market.trade_line(trade), other):
+            output.say(line)
+        cli.complain(f"{one} {other}")
+    for text in (out.getvalue(), err.getvalue()):
+        assert all(letter.isprintable() or letter in "\n\t" for letter in text)
+
+
 @pytest.mark.parametrize("text", [*NASTY[:9], "\x1b[2J" * 3])
 def test_nothing_of_it_reaches_the_terminal(text: str) -> None:
     """Through Textual itself: panels, toasts and pages, as written to the terminal."""
@@ -174,7 +196,7 @@ def test_nothing_of_it_reaches_the_terminal(text: str) -> None:
         async with app.run_test(size=(100, 30), notifications=True) as pilot:
             app.state.replay = state.replay
             written = ""
-            for name in ("sessions", "log"):
+            for name in SCREENS:
                 app.show(name)
                 app.tell(name, text, "error")
                 app.paint_all()

@@ -16,6 +16,8 @@ from rich.cells import cell_len
 from bourse.admin.actions import SCREENS
 from bourse.admin.client import Connection, ConnectionState
 from bourse.admin.store import Store
+from bourse.tui import glyphs
+from bourse.tui.glyphs import ascii_only
 from bourse.tui.picture import svg_of, text_of
 from bourse.tui.settings import Settings
 from tests.tui import scenes
@@ -42,7 +44,7 @@ def texts_of(size: tuple[int, int], state: str) -> dict[str, str]:
     async def scenario() -> dict[str, str]:
         clock = scenes.Clock()
         store = Store(clock) if state == "waiting" else scenes.filled_store(clock)
-        app = scenes.console(clock, store, settings=settings_of(state))
+        app = scenes.console(clock, store, settings=settings_of(state), mono=state == "mono")
         app.quiet = True
         texts = {}
         async with app.run_test(size=size) as pilot:
@@ -108,6 +110,40 @@ def test_screen_is_as_agreed(name: str, size: tuple[int, int], state: str) -> No
     assert max(cell_len(line) for line in lines) <= size[0]
     if state == "ascii":
         assert text.isascii()
+
+
+BADGES = {"stale": "STALE 7 s", "lost": "RECONNECTING", "read-only": "READ-ONLY"}
+
+
+@pytest.mark.parametrize("state", ["stale", "lost", "read-only", "ascii"])
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: "x".join(map(str, size)))
+def test_no_screen_is_cut_off_or_overlaps_in_any_state(size: tuple[int, int], state: str) -> None:
+    """All screens, sizes and states: where no golden shows it, by what each picture must have."""
+    for name, text in texts_of(size, state).items():
+        lines = text.splitlines()
+        assert len(lines) == size[1]
+        assert all(cell_len(line) <= size[0] for line in lines)
+        assert BADGES.get(state, "LIVE") in lines[0]
+        if state == "ascii":
+            # The same picture as with glyphs, letter by letter.
+            live = (GOLDEN / f"{name}-{size[0]}x{size[1]}-live.txt").read_text(encoding="utf-8")
+            assert text == "\n".join(map(ascii_only, live.split("\n")))
+            continue
+        corners = {text.count(corner) for corner in glyphs.FRAME_ROUND if corner in "╭╮╰╯"}
+        assert len(corners) == 1, "a frame is hidden in part"
+        assert corners != {0}
+        for line in lines[2:-1]:
+            assert cell_len(line) == size[0]
+        if state in ("stale", "lost"):
+            titles = [line for line in lines if "╭─ " in line and "TIMELINE" not in line]
+            assert any(" ~ " in line for line in titles), name
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
+def test_without_colour_every_screen_says_the_same(size: tuple[int, int]) -> None:
+    for name, text in texts_of(size, "mono").items():
+        path = GOLDEN / f"{name}-{size[0]}x{size[1]}-live.txt"
+        assert text == path.read_text(encoding="utf-8")
 
 
 def test_nothing_depends_on_colour_alone() -> None:
