@@ -44,6 +44,7 @@ def _top(context: typer.Context) -> None:
         for line in list_lines():
             say(line)
         say("All of them: `bourse bench all --quick`. Against the budgets: `bourse bench check`.")
+        say("Two sets of results, kept with --keep: `bourse bench compare A B`.")
 
 
 def _help(workload: Workload) -> str:
@@ -352,8 +353,9 @@ def compare(
 ) -> int:
     """Compare two sets of results: the ratio of each figure, with the spread of both sides.
 
-    A difference counts, and is marked with `*`, when each side has at least three processes, their
-    ranges do not overlap, and the medians are more than 3 % apart. `!` marks a failed check.
+    A difference counts, and is marked with `*`, when each side has three
+    processes or more, their ranges do not overlap, and the medians are more
+    than 3 % apart. `!` marks a failed check.
 
     \b
     Example:
