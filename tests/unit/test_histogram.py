@@ -2,7 +2,7 @@
 
 import pytest
 from hdrh.histogram import HdrHistogram
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bourse.core.histogram import COUNTS, VALUE_NS_MAX, Histogram
@@ -25,6 +25,7 @@ def test_the_layout_is_that_of_hdrhistogram():
     assert HdrHistogram(1, VALUE_NS_MAX, 3).counts_len == COUNTS
 
 
+@settings(deadline=None)
 @given(st.lists(DURATIONS_NS, min_size=1, max_size=300))
 def test_percentiles_and_slots_are_those_of_hdrhistogram(values):
     histogram = Histogram()
