@@ -188,6 +188,8 @@ def as_lines(store: Store) -> list[str]:
     trust = badge.value if badge is Badge.LIVE else f"{badge.value} {span(age_s)}"
     uptime_s = max(0, time.time_ns() - status.started_ns) / 1e9
     bid, ask = (side[0] if side else None for side in (depth.bids, depth.asks))
+    if status.halted:
+        trust += "  HALTED"
     lines = [
         f"{trust}  {clean(status.instance)} {clean(status.symbol)} {clean(status.durability)}"
         f" {clean(status.poll)}, pid {status.pid}, up {span(uptime_s)}, "

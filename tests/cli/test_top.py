@@ -15,7 +15,7 @@ from tests.admin import samples
 from tests.admin.fake_daemon import FakeDaemon
 
 
-def run(path: Path, *flags: str) -> int:
+def run(path: Path, *flags: str, halted: bool = False) -> int:
     """Run the command while a daemon with the samples answers."""
 
     async def scenario() -> int:
@@ -27,6 +27,7 @@ def run(path: Path, *flags: str) -> int:
             for one in samples.sessions().sessions
         ]
         daemon.topics["sessions"] = msgspec.structs.replace(samples.sessions(), sessions=evil)
+        daemon.topics["status"] = msgspec.structs.replace(samples.status(), halted=halted)
         async with daemon:
             return await asyncio.to_thread(cli.run, ["top", "--admin", str(path), *flags])
 
@@ -51,6 +52,12 @@ def test_once_prints_the_exchange_as_text(
     assert "·[2J[red]x·" in text
     assert "\x1b" not in text
     assert "error: session 7 ended" in text
+
+
+def test_a_halt_is_the_first_thing_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path / "a.sock", "--once", halted=True) == 0
+
+    assert capsys.readouterr().out.startswith("LIVE  HALTED  default ACME")
 
 
 def test_json_is_one_object_a_look(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
