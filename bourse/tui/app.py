@@ -336,8 +336,19 @@ class Console(App[None]):
             self.paint_all()
 
     def delay_update(self, delay: float = TRANSITION_SECONDS) -> None:
-        """Hide the change of screens for less time than Textual would: a key answers at once."""
-        super().delay_update(delay)
+        """Hide the change of screens for less time than Textual would: a key answers at once.
+
+        Not by one of its timers either: one that is late by its whole delay as it starts, which
+        happens on a busy machine, is left out, and the screen would never be drawn again.
+        """
+        self._begin_batch()
+
+        def end() -> None:
+            self._end_batch()
+            if not self._batch_count and self._screen_stack:
+                self.screen.refresh()
+
+        asyncio.get_running_loop().call_later(delay, end)
 
     def show(self, name: str) -> None:
         """Go to a screen."""

@@ -204,8 +204,7 @@ def test_a_real_daemon_is_watched_snapshotted_replayed_killed_and_watched_again(
             async with app.run_test(size=(120, 36)) as pilot:
                 await until(pilot, lambda: app.store.is_live and app.store.depth)
                 await until(pilot, lambda: app.store.wal and app.store.trades)
-                await until(pilot, lambda: app.store.log)
-                assert any("ready: " in entry.text for entry in app.store.log)
+                await until(pilot, lambda: any("ready: " in one.text for one in app.store.log))
                 (segment,) = app.store.wal.segments
                 assert segment.first_wal_seq == 1
                 assert segment.size_bytes == app.store.wal.segment_size_bytes

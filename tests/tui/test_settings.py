@@ -69,7 +69,7 @@ def test_what_is_printed_can_be_read_back(tmp_path: Path) -> None:
         ('rate_hz = "5"', "rate_hz"),
         ("theme = ", "is no TOML"),
         ('[keys]\nfly = ["f"]', "no action 'fly'"),
-        ('[keys]\nhalt = ["f"]', "no action 'halt'"),
+        ('[keys]\nhalts = ["f"]', "no action 'halts'"),
         ('[keys]\nfreeze = ["hello world"]', "no name of a key"),
         ('[keys]\nfreeze = ["ctrl+b"]', "some terminals keep"),
         ("[keys]\nquit = []", "need a key"),
