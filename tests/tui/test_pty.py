@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import pty
+import random
 import re
 import select
 import signal
@@ -127,9 +128,11 @@ def test_bytes_that_are_no_text_do_not_end_it_and_resizes_neither(terminal: Term
     terminal.type(b"\xff")
     terminal.type(b"\x1b[200~caf\xe9\x1b[201~")
     terminal.type(b"\x1b[M \xe8\x80")
-    for columns, rows in [(1, 1), (300, 90), (61, 16), (40, 10), (200, 60), (80, 24)] * 3:
-        terminal.resize(columns, rows)
-        terminal.read(0.02)
+    storm = random.Random(7)
+    for _ in range(200):
+        terminal.resize(storm.randint(1, 300), storm.randint(1, 90))
+        terminal.read(0.005)
+    terminal.resize(80, 24)
     terminal.read(0.5)
     assert terminal.process.poll() is None
 
