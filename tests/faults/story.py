@@ -12,6 +12,7 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+from bourse.domain import EventKind
 from bourse.errors import BourseError
 from bourse.journal import storage
 from tests.integration.harness import (
@@ -40,6 +41,8 @@ class Story:
         self.owed_unseen = 0
         """Bytes that the log of the last life owes to clients who did not receive them."""
         self.acknowledged_bytes = 0
+        self.acknowledged_seq = 0
+        """Last record of which a client heard anything in the last life; 0: none."""
 
     # --- a life
 
@@ -94,6 +97,7 @@ class Story:
         self.log = LogView.of(self.daemon.data_dir, since=self.log)
         self.owed_unseen = compare_clients(self.log, met)
         self.acknowledged_bytes += sum(len(client.received) for client, _ in met.values())
+        self.acknowledged_seq = last_acknowledged(self.log, met)
 
     def end(self) -> None:
         """Recover once more without a fault, compare digests, trade, stop in order."""
@@ -131,6 +135,19 @@ def compare_clients(log: LogView, met: dict[int, tuple[Client, Orders]]) -> int:
         found = logged.get(session_id, [])
         assert sent[: len(found)] == found, f"session {session_id}"
     return unseen
+
+
+def last_acknowledged(log: LogView, met: dict[int, tuple[Client, Orders]]) -> int:
+    """The last record that an event which a client received belongs to; 0: none."""
+    wal_seq = 0
+    record_of: dict[int, int] = {}
+    for event in log.events:
+        if event.kind == EventKind.HEAD:
+            wal_seq = event.sequence
+        else:
+            record_of[event.sequence] = wal_seq
+    heard = [execution.seq for client, _ in met.values() for execution in client.parse()]
+    return max((record_of[sequence] for sequence in heard), default=0)
 
 
 def tear_tail(data_dir: Path, rng: random.Random) -> None:
