@@ -4,6 +4,7 @@ Every number has its unit in its name. A value that is wrong is refused in one s
 the key, the value and what is allowed (errors.ConfigError); nothing is guessed, nothing is clamped.
 
 Paths that were not given are filled in when the struct is made: a reader never meets an empty one.
+Without a name an instance is called after its data directory, and INSTANCE below is `default`.
 
     data   $XDG_STATE_HOME/bourse/INSTANCE                 (else ~/.local/state/bourse/INSTANCE)
     admin  $XDG_RUNTIME_DIR/bourse/INSTANCE.sock           (else $TMPDIR/bourse-UID/INSTANCE.sock)
@@ -14,6 +15,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
+import shlex
 import stat
 import tomllib
 from collections.abc import Mapping
@@ -88,7 +90,7 @@ class DaemonConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     """
 
     instance: str = "default"
-    """Names the admin socket and the default data directory."""
+    """Names the default admin socket and data directory; typed before what is dangerous."""
     symbol: str = "BOURSE"
     """The one instrument; up to 16 ASCII characters. Fixed once in the log."""
     data: str = ""
@@ -227,7 +229,22 @@ def load_config(
             raise ConfigError(f"{file}: {error}") from None
     given = {key: value for key, value in (flags or {}).items() if value is not None}
     values.update(_checked(given, ""))
+    if "instance" not in values:
+        # The paths stay those of `default`, so that commands find the daemon as before; its name,
+        # which is typed before what is dangerous, tells it from other exchanges.
+        values["instance"] = _name_of(values)
+        values.setdefault("data", str(default_data_dir("default")))
+        values.setdefault("admin", str(default_admin_path("default")))
     return DaemonConfig(**values)  # type: ignore[arg-type]
+
+
+def _name_of(values: Mapping[str, object]) -> str:
+    """Name an instance that has no name after its data directory, else after its admin socket."""
+    if "data" in values:
+        name = Path(absolute(str(values["data"]))).name
+    else:
+        name = Path(str(values.get("admin", "default"))).stem
+    return re.sub(r"[^A-Za-z0-9._-]", "-", name).lstrip("._-")[:64] or "default"
 
 
 def parse_address(text: str, key: str = "address") -> tuple[str, int]:
@@ -270,6 +287,15 @@ def runtime_dir() -> Path:
 def default_admin_path(instance: str) -> Path:
     """Return the admin socket of an instance when nobody says otherwise."""
     return runtime_dir() / f"{instance}.sock"
+
+
+def admin_flag(path: Path | str) -> str:
+    """Return what a command that is named to a person needs to reach the daemon at this socket.
+
+    Empty for the socket that commands take by themselves.
+    """
+    usual = str(path) == str(default_admin_path("default"))
+    return "" if usual else f" --admin {shlex.quote(str(path))}"
 
 
 def check_admin_path(path: str) -> None:

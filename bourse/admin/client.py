@@ -40,7 +40,7 @@ from bourse.admin.messages import (
     SubscribeParams,
     TopicParams,
 )
-from bourse.config import check_admin_path
+from bourse.config import admin_flag, check_admin_path
 from bourse.errors import AdminError, BourseError, ProtocolError, UnavailableError, UsageError
 
 REQUEST_TIMEOUT_SECONDS = 5.0
@@ -170,7 +170,7 @@ def _too_long(admin_path: Path) -> ProtocolError:
 def _gone(admin_path: Path) -> UnavailableError:
     return UnavailableError(
         f"The daemon at {admin_path} closed the connection; "
-        "see whether it still runs with: bourse daemon status"
+        f"see whether it still runs with: bourse daemon status{admin_flag(admin_path)}"
     )
 
 
@@ -186,12 +186,13 @@ def _unavailable(admin_path: Path, error: OSError) -> UnavailableError:
     if isinstance(error, FileNotFoundError):
         return UnavailableError(
             f"No daemon answers at {admin_path}: there is no such socket. "
-            "Start one with: bourse daemon start (or name another socket with --admin)"
+            f"Start one with: bourse daemon start{admin_flag(admin_path)} "
+            "(or name another socket with --admin)"
         )
     if isinstance(error, ConnectionRefusedError):
         return UnavailableError(
             f"No daemon answers at {admin_path}: the socket is there, but nobody listens on it. "
-            "Start one with: bourse daemon start"
+            f"Start one with: bourse daemon start{admin_flag(admin_path)}"
         )
     if isinstance(error, PermissionError):
         return UnavailableError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shlex
 import signal
 import threading
 import time
@@ -42,6 +41,16 @@ STOP_SECONDS_MAX = 120.0
 
 @app.command()
 def start(
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            "--instance",
+            metavar="NAME",
+            help="Its name, typed before what is dangerous; also names the default data directory "
+            "and admin socket. Default: the data directory's name.",
+            show_default=False,
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
@@ -97,6 +106,7 @@ def start(
     Examples:
       bourse daemon start
       bourse daemon start --data ./data --durability fsync --detach
+      bourse daemon start --instance two --listen 127.0.0.1:9100
 
     \b
     Exit codes:
@@ -111,6 +121,7 @@ def start(
     from bourse.config import load_config
 
     flags = {
+        "instance": instance,
         "data": str(data) if data else None,
         "listen": listen,
         "durability": durability,
@@ -150,7 +161,7 @@ def _start_detached(
 ) -> int:
     """Start the same daemon as a process of its own, wait until it is ready, and leave it alone."""
     from bourse.admin.launch import DaemonProcess
-    from bourse.config import absolute, default_admin_path
+    from bourse.config import absolute, admin_flag
     from bourse.errors import UsageError
     from bourse.journal.storage import make_directory
 
@@ -176,9 +187,8 @@ def _start_detached(
     else:
         say_banner(daemon.banner)
         say(f"  log        {log_path}")
-        usual = settings.admin_path == default_admin_path("default")
-        admin = "" if usual else f" --admin {shlex.quote(settings.admin)}"
-        say(f"  It runs in the background; stop it with: bourse daemon stop{admin}")
+        stop_line = f"bourse daemon stop{admin_flag(settings.admin)}"
+        say(f"  It runs in the background; stop it with: {stop_line}")
     return 0
 
 
@@ -262,13 +272,14 @@ def status(
     """
     from bourse.admin.client import BlockingClient
 
-    with BlockingClient(admin_path(admin), "bourse daemon status") as client:
+    path = admin_path(admin)
+    with BlockingClient(path, "bourse daemon status") as client:
         found = client.call("status")
         latency = client.call("latency")
     if as_json:
         say_json({"status": found, "latency": latency})
         return 0
-    say_rows(_status_rows(found))
+    say_rows(_status_rows(found, path))
     say()
     one_in = latency.sampled_one_in
     say(
@@ -279,12 +290,15 @@ def status(
     return 0
 
 
-def _status_rows(found: Status) -> list[tuple[str, str]]:
+def _status_rows(found: Status, path: Path) -> list[tuple[str, str]]:
+    from bourse.config import admin_flag
+
     uptime = max(0, time.time_ns() - found.started_ns)
     bid = "-" if found.best_bid_ticks is None else f"{found.best_bid_ticks:,}"
     ask = "-" if found.best_ask_ticks is None else f"{found.best_ask_ticks:,}"
     low = [("LOW SPACE", "new orders are refused until the disk has more; cancels work")]
-    halted = [("HALTED", f"{found.symbol} takes cancels only; trade again with: bourse resume")]
+    again = f"bourse resume{admin_flag(path)}"
+    halted = [("HALTED", f"{found.symbol} takes cancels only; trade again with: {again}")]
     return (
         (halted if found.halted else [])
         + (low if found.low_space else [])

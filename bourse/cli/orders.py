@@ -139,16 +139,18 @@ def _order(
             else f"an order of type {order_type} needs a PRICE: bourse {side} {qty} PRICE"
         )
     params = OrderParams(side, qty, price, order_type)
-    result = call(admin_path(admin), "order", params, name=f"bourse {side}")
+    path = admin_path(admin)
+    result = call(path, "order", params, name=f"bourse {side}")
     if as_json:
         say_json(result)
     else:
-        for line in _order_lines(side, qty, result):
+        for line in _order_lines(side, qty, result, path):
             say(line)
     return 1 if Reason(result.reason).is_reject else 0
 
 
-def _order_lines(side: str, qty: int, result: OrderResult) -> list[str]:
+def _order_lines(side: str, qty: int, result: OrderResult, path: Path) -> list[str]:
+    from bourse.config import admin_flag
     from bourse.domain import Reason
 
     if Reason(result.reason).is_reject:
@@ -162,7 +164,7 @@ def _order_lines(side: str, qty: int, result: OrderResult) -> list[str]:
     if result.resting:
         lines.append(
             f"  {result.leaves_lots:,} rest in the book; take them back with: "
-            f"bourse cancel {result.order_id}"
+            f"bourse cancel {result.order_id}{admin_flag(path)}"
         )
     elif result.leaves_lots:
         lines.append(f"  {result.leaves_lots:,} ended: {result.sentence}")

@@ -23,6 +23,7 @@ import msgspec
 from bourse import __version__
 from bourse.admin import messages
 from bourse.admin.messages import ErrorCode
+from bourse.config import admin_flag
 from bourse.daemon.clock import mono_ns
 from bourse.errors import AdminError, OwnershipError, UsageError
 
@@ -73,7 +74,8 @@ def bind_admin_socket(path: Path) -> socket.socket:
                 ) from error
             else:
                 raise OwnershipError(
-                    f"a daemon answers at {path}; stop it with: bourse daemon stop --admin {path}"
+                    f"a daemon answers at {path}; "
+                    f"stop it with: bourse daemon stop{admin_flag(path)}"
                 )
         path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

@@ -247,7 +247,7 @@ def test_no_daemon_is_one_sentence_and_3(
     complaint = capfd.readouterr().err
     assert code == 3
     assert complaint.count("\n") == 1
-    assert "bourse daemon start" in complaint
+    assert f"bourse daemon start --admin {admin_path}" in complaint
 
 
 def test_nothing_at_connect_is_3(capfd: pytest.CaptureFixture[str]) -> None:
@@ -296,7 +296,7 @@ def test_an_order_says_what_became_of_it(
 
     text = capfd.readouterr().out
     assert "bought 2 of 5" in text
-    assert "bourse cancel 17" in text
+    assert f"bourse cancel 17 --admin {admin_path}" in text
     assert fake.requests[-1]["params"] == {
         "side": "buy",
         "qty_lots": 5,

@@ -78,6 +78,7 @@ class Daemon:
         self.admin_path = base / "admin.sock"
         self.log_path = base / "stderr.log"
         self.options: dict[str, Any] = {
+            "instance": "default",
             "durability": "fsync",
             "poll": "block",
             "listen": "127.0.0.1:0",

@@ -184,7 +184,7 @@ def test_an_operators_round(tmux: Tmux, exchange: Path) -> None:
     tmux.press("Escape")
     tmux.until(lambda text: "FROZEN" not in text)
     tmux.press("c")
-    tmux.see("DAEMONS 1", "default", "watched")
+    tmux.see("DAEMONS 1", "data", "watched")
     tmux.press("Escape")
     tmux.until(lambda text: "DAEMONS" not in text)
     tmux.press(":")

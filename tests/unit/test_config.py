@@ -8,6 +8,7 @@ import pytest
 
 from bourse.config import (
     DaemonConfig,
+    admin_flag,
     check_admin_path,
     default_admin_path,
     default_data_dir,
@@ -86,6 +87,48 @@ def test_relative_flags_start_at_the_working_directory(
     monkeypatch.chdir(tmp_path)
 
     assert load_config(None, {"data": "d"}).data_dir == tmp_path / "d"
+
+
+def test_a_name_gives_the_data_directory_and_the_admin_socket() -> None:
+    config = load_config(None, {"instance": "two"})
+
+    assert config.instance == "two"
+    assert config.data_dir == default_data_dir("two")
+    assert config.admin_path == default_admin_path("two")
+
+
+@pytest.mark.parametrize(
+    ("flags", "name"),
+    [
+        ({}, "default"),
+        ({"data": "/srv/x", "admin": "/run/y.sock"}, "x"),
+        ({"data": "/srv/.my market/"}, "my-market"),
+        ({"data": "/"}, "default"),
+        ({"admin": "/run/y.sock"}, "y"),
+        ({"data": "/srv/x", "instance": "z"}, "z"),
+    ],
+)
+def test_an_exchange_without_a_name_is_called_after_its_directory(
+    flags: dict[str, str], name: str
+) -> None:
+    config = load_config(None, flags)
+
+    assert config.instance == name
+    if "instance" not in flags:
+        # Commands without flags go on finding it.
+        assert config.admin == flags.get("admin", str(default_admin_path("default")))
+
+
+def test_a_file_may_name_the_instance(tmp_path: Path) -> None:
+    (tmp_path / "c.toml").write_text('instance = "named"\ndata = "d"\n')
+
+    assert load_config(tmp_path / "c.toml").instance == "named"
+    assert load_config(tmp_path / "c.toml").admin_path == default_admin_path("named")
+
+
+def test_a_named_command_has_the_socket_only_where_it_is_needed() -> None:
+    assert admin_flag(default_admin_path("default")) == ""
+    assert admin_flag("/run/my x.sock") == " --admin '/run/my x.sock'"
 
 
 @pytest.mark.parametrize(
