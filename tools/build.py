@@ -62,7 +62,7 @@ def run(command: list[str]) -> tuple[int, list[str]]:
         reader.join(3)
         takes_long, dots = reader.is_alive(), sys.stderr.isatty()
         if takes_long:
-            print("bourse: compiling; all of it takes a minute or more", file=sys.stderr)
+            print("bourse: building; compiling all of it takes a minute or more", file=sys.stderr)
         while reader.is_alive():
             reader.join(5)
             if dots:

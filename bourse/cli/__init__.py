@@ -15,9 +15,12 @@ from __future__ import annotations
 import contextlib
 import difflib
 import importlib
+import importlib.util
 import io
 import os
+import re
 import sys
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
@@ -54,6 +57,38 @@ COMMANDS = {
 }
 
 
+# What people type first for what is said in two words.
+MOVED = {"start": "daemon start", "stop": "daemon stop", "status": "daemon status"}
+HELP_NAMES = ["--help", "-h"]
+
+
+class _Page(io.StringIO):
+    """Takes the help page in stdout's place, and looks like it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stdout = sys.stdout
+
+    def isatty(self) -> bool:
+        return self._stdout.isatty()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self._stdout.encoding
+
+
+def _print_page(show: Callable[[], None]) -> None:
+    """Print a help page without the empty line that it begins with, and in one piece.
+
+    Rich would end the process with 1 where a reader goes away in between.
+    """
+    page = _Page()
+    with contextlib.redirect_stdout(page):
+        show()
+    first, _, rest = page.getvalue().partition("\n")
+    sys.stdout.write(f"{first}\n{rest}" if first.strip() else rest)
+
+
 def hide_flag_types(command: Any) -> None:
     """Show no type beside what takes no value: help is to say `--json`, not `--json <bool>`."""
     for parameter in command.params:
@@ -68,6 +103,8 @@ def hide_flag_types(command: Any) -> None:
         return option
 
     command.get_help_option = help_option
+    format_help = command.format_help
+    command.format_help = lambda ctx, formatter: _print_page(lambda: format_help(ctx, formatter))
     for child in getattr(command, "commands", {}).values():
         hide_flag_types(child)
 
@@ -78,7 +115,9 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: Any) -> Any:
         """Find the command; the sentence about one that does not exist names what is near."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            near = " or ".join(f"`{name}`" for name in difflib.get_close_matches(args[0], COMMANDS))
+            moved = MOVED.get(args[0])
+            names = [moved] if moved else difflib.get_close_matches(args[0], COMMANDS)
+            near = " or ".join(f"`{name}`" for name in names)
             hint = f" Did you mean {near}?" if near else ""
             ctx.fail(f"No such command '{args[0]}'.{hint}")
         return super().resolve_command(ctx, args)
@@ -140,7 +179,9 @@ def run(arguments: list[str]) -> int:
     try:
         command = typer.main.get_command(app)
         hide_flag_types(command)
-        with command.make_context("bourse", list(arguments)) as context:
+        with command.make_context(
+            "bourse", list(arguments), help_option_names=HELP_NAMES
+        ) as context:
             result = command.invoke(context)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -169,12 +210,34 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         # Usage errors of the command line's own library, which has no public name for their root.
         if not hasattr(error, "format_message"):
-            raise
+            if _is_compiled():
+                raise
+            complain(
+                "the compiled modules are missing; build them with `make setup` in the source "
+                "tree, or install the package with `pip install .`"
+            )
+            return BourseError.exit_code
         context_of = getattr(error, "ctx", None)
         path = context_of.command_path if context_of else "bourse"
-        if message := error.format_message().rstrip("."):  # empty: the help was printed instead
+        # Empty: the help was printed instead.
+        if message := _in_plain_words(error.format_message().rstrip(".")):
             complain(f"{message}{' See' if message.endswith('?') else '; see'} `{path} --help`")
         return int(getattr(error, "exit_code", 2))
+
+
+def _is_compiled() -> bool:
+    """Say whether the hot path is there as machine code, without which no error means anything."""
+    found = importlib.util.find_spec("bourse.core.engine")
+    return found is not None and not str(found.origin).endswith(".py")
+
+
+def _in_plain_words(message: str) -> str:
+    """Say what a value must be; the library that checks it speaks of input and of parsing."""
+    message = re.sub(
+        r"Input should be a valid integer(, .*)?", "it must be a whole number", message
+    )
+    message = re.sub(r"Input should be a valid number(, .*)?", "it must be a number", message)
+    return message.replace("Input should be", "it must be")
 
 
 def _open_streams() -> None:

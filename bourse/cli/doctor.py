@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import resource
+import shlex
 import shutil
 import sysconfig
 from importlib.util import find_spec
@@ -59,7 +60,9 @@ def doctor(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Look at this machine and installation as a daemon would find them. Changes nothing.
+    """Look at this machine, installation and data directory. Changes nothing.
+
+    It counts the log's files and does not read them: `bourse recover --dry-run` does.
 
     \b
     Examples:
@@ -169,7 +172,12 @@ def _directory(data_dir: Path) -> list[Finding]:
     writable = os.access(place, os.W_OK | os.X_OK)
     segments = storage.list_segments(data_dir) if data_dir.is_dir() else []
     snapshots = storage.list_snapshots(data_dir) if data_dir.is_dir() else []
-    held = f"{len(segments)} segments, {len(snapshots)} snapshots" if segments else "no log"
+    held = "no log"
+    if segments or snapshots:
+        counts = ((len(segments), "segment"), (len(snapshots), "snapshot"))
+        held = ", ".join(f"{count} {word}{'s' if count != 1 else ''}" for count, word in counts)
+        held += f"; not read: bourse recover --dry-run --data {shlex.quote(str(data_dir))} does"
+    owned = storage.is_owned(data_dir)
     return [
         Finding(
             "data",
@@ -177,6 +185,7 @@ def _directory(data_dir: Path) -> list[Finding]:
             "" if writable else f"{place} cannot be written by this user",
         ),
         Finding("holds", held),
+        Finding("in use", "by a daemon that runs" if owned else "no"),
         Finding(
             "filesystem",
             kind,

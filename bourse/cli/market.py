@@ -61,7 +61,8 @@ def book_lines(depth: Depth) -> list[str]:
         cells = f"{level.price_ticks:>14,}{level.qty_lots:>14,}{level.order_count:>9,}"
         return f"  {name}{cells}  {bar}"
 
-    lines = [f"{depth.symbol} at wal_seq {depth.wal_seq:,}, event_seq {depth.event_seq:,}"]
+    halted = "; HALTED, it takes cancels only" if depth.halted else ""
+    lines = [f"{depth.symbol} at wal_seq {depth.wal_seq:,}, event_seq {depth.event_seq:,}{halted}"]
     lines.append(f"  {'':3}{'price':>14}{'quantity':>14}{'orders':>9}")
     lines += [line("ask", level) for level in reversed(depth.asks)]
     spread = "-"

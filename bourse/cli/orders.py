@@ -124,10 +124,10 @@ def _order(
     from bourse.domain import Reason
     from bourse.errors import UsageError
 
+    spelled = order_type
+    order_type = order_type.lower().replace("-", "_").replace("postonly", "post_only")
     if order_type not in TYPES:
-        raise UsageError(
-            f"--type {order_type} is not allowed; it must be one of {', '.join(TYPES)}"
-        )
+        raise UsageError(f"--type {spelled} is not allowed; it must be one of {', '.join(TYPES)}")
     if not 0 <= qty < 1 << 64:
         raise UsageError(f"QTY {qty} is not allowed; it must be from 1 to 2**64 - 1")
     if price is not None and not -(1 << 63) <= price < 1 << 63:

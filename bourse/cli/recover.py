@@ -65,6 +65,7 @@ def recover(
     if not storage.list_segments(data_dir) and not storage.list_snapshots(data_dir):
         raise UsageError(f"{data_dir} holds nothing to recover; give another with --data.")
     started = time.perf_counter()
+    in_use = dry_run and storage.is_owned(data_dir)
     with contextlib.nullcontext() if dry_run else storage.DataLock(data_dir):
         found = recovery.recover(
             data_dir, dry_run=dry_run, accept_snapshot_only=accept_snapshot_only
@@ -77,6 +78,7 @@ def recover(
             {
                 "data": str(data_dir),
                 "dry_run": dry_run,
+                "in_use": in_use,
                 "last_wal_seq": found.last_wal_seq,
                 "first_wal_seq": found.first_wal_seq,
                 "segments": found.segment_count,
@@ -98,6 +100,8 @@ def recover(
         )
         return 0
     say(f"{data_dir}: {'looked at' if dry_run else 'recovered'} in {seconds:.3f} s")
+    if in_use:
+        say("  a daemon has it in use: this is what a start would find if that one ended now")
     for line in found.report.splitlines():
         say(f"  {line}")
     say_rows(

@@ -143,13 +143,13 @@ class Dangers:
         """
         ticket = self._tickets.pop(params.token, None)
         if ticket is None:
-            refusal = "this token was used, or the daemon began anew since; prepare again"
+            refusal = "this token was used, or the daemon began anew since; ask again"
         elif self._clock_ns() >= ticket.expires_ns:
-            refusal = f"this token was good for {TTL_SECONDS:.0f} seconds only; prepare again"
+            refusal = f"this token was good for {TTL_SECONDS:.0f} seconds only; ask again"
         elif params.typed != self._instance:
             refusal = (
                 f"the name typed is {params.typed[:80]!r}, this instance is called "
-                f"{self._instance!r}; nothing was done, prepare again"
+                f"{self._instance!r}; nothing was done"
             )
         else:
             return ticket

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from bourse.core.engine import Engine
 from bourse.errors import JournalError, UsageError
+from bourse.journal import format as layout
 from bourse.journal import segment, snapshot, storage
 from bourse.journal.apply import Applier, ReachedError
 from bourse.journal.segment import Ending, Log, Tail
@@ -164,8 +165,21 @@ def _files(path: Path) -> tuple[Path | None, list[Path]]:
         return data_dir, segments
     if not path.exists():
         raise UsageError(f"{path} does not exist; give a data directory or a segment file.")
+    if storage.segment_index_of(path) is None and not _begins_like_a_segment(path):
+        raise UsageError(f"{path} is no log of bourse; give a data directory or a segment file.")
     in_place = path.absolute().parent
     return (in_place.parent if in_place.name == storage.WAL_DIRECTORY else None), [path]
+
+
+def _begins_like_a_segment(path: Path) -> bool:
+    """Say whether a file without a segment's name may be one; what cannot be read is said later."""
+    try:
+        if not path.is_file():
+            return True
+        with path.open("rb") as file:
+            return file.read(len(layout.SEGMENT_MAGIC)) == layout.SEGMENT_MAGIC
+    except OSError:
+        return True
 
 
 def _load_snapshots(

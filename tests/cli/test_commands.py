@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 
 from bourse.admin import messages
 from bourse.cli import COMMANDS, run
 from bourse.core.killpoint import POINTS
+from bourse.journal import recovery, storage
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = [sys.executable, "-m", "bourse", "watch"]
@@ -142,7 +145,14 @@ def test_help_fits_80_columns_and_gives_flags_no_type(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "near"), [(["bok"], "`book`"), (["daemon", "strat"], "'start'"), (["zzz"], "")]
+    ("arguments", "near"),
+    [
+        (["bok"], "`book`"),
+        (["daemon", "strat"], "'start'"),
+        (["stop"], "`daemon stop`"),
+        (["start"], "`daemon start`"),
+        (["zzz"], ""),
+    ],
 )
 def test_a_typo_is_answered_with_what_is_near(
     arguments: list[str], near: str, capfd: pytest.CaptureFixture[str]
@@ -185,6 +195,77 @@ def test_doctor_says_what_is_wrong_with_a_directory(
     assert "filesystem: it is memory" in text
 
 
+def test_doctor_says_what_it_did_not_read_and_who_has_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with storage.DataLock(tmp_path):
+        run(["recover", "--data", str(tmp_path), "--dry-run"])
+        assert "holds nothing" in capfd.readouterr().err
+        (tmp_path / "wal").mkdir()
+        (tmp_path / "wal" / "wal-00000001-00000000000000000001.log").write_bytes(b"damaged")
+
+        run(["doctor", "--data", str(tmp_path), "--json"])
+
+        found = {entry["name"]: entry for entry in json.loads(capfd.readouterr().out)}
+        assert found["in use"]["value"] == "by a daemon that runs"
+        assert found["holds"]["value"].startswith("1 segment, 0 snapshots; not read: ")
+        assert f"bourse recover --dry-run --data {tmp_path}" in found["holds"]["value"]
+    assert run(["recover", "--data", str(tmp_path), "--dry-run"]) == 65
+
+
+def test_a_dry_run_beside_a_daemon_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    recovery.recover(tmp_path, preallocate_bytes=1 << 16)
+    command = ["recover", "--data", str(tmp_path), "--dry-run"]
+    with storage.DataLock(tmp_path):
+        assert run(command) == 0
+        assert "a daemon has it in use" in capfd.readouterr().out
+        assert run([*command, "--json"]) == 0
+        assert json.loads(capfd.readouterr().out)["in_use"] is True
+    assert run(command) == 0
+    assert "in use" not in capfd.readouterr().out
+
+
+def test_a_tree_that_is_not_compiled_is_one_sentence(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "bourse", tmp_path / "bourse", ignore=shutil.ignore_patterns("*.so"))
+    paths = [str(tmp_path), *(path for path in sys.path if path and path != str(ROOT))]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    for arguments in (["daemon", "start"], ["doctor"]):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "bourse", *arguments, "--data", str(tmp_path / "d")],
+            **{"capture_output": True, "text": True, "timeout": 60, "check": False},
+            cwd=tmp_path,
+            env=environment,
+        )
+
+        assert done.returncode == 1
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert "make setup" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [[], ["buy"], ["daemon", "start"]])
+def test_help_begins_with_its_usage_and_has_a_short_name(
+    arguments: list[str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*arguments, "--help"]) == 0
+    page = capfd.readouterr().out
+    assert run([*arguments, "-h"]) == 0
+
+    assert "Usage: bourse" in page.splitlines()[0]
+    assert capfd.readouterr().out == page
+
+
+def test_a_reader_of_help_that_goes_away_is_no_failure() -> None:
+    command = f"{sys.executable} -m bourse --help | true; echo ${{PIPESTATUS[0]}}"
+
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=60, check=True, cwd=ROOT
+    )
+
+    assert done.stdout.strip() in {"0", "141"}
+
+
 def test_version_and_no_command(capfd: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capfd.readouterr().out.startswith("bourse 0.")
@@ -204,7 +285,8 @@ def test_version_and_no_command(capfd: pytest.CaptureFixture[str]) -> None:
         (["daemon", "start", "--config", "/nowhere.toml"], ["/nowhere.toml"]),
         (["daemon", "start", "--admin", "/" + "x" * 120], ["121 bytes", "--admin"]),
         (["replay"], ["--wal"]),
-        (["buy", "x", "1"], ["QTY"]),
+        (["buy", "x", "1"], ["QTY", "a whole number"]),
+        (["buy", "1", "1.5"], ["PRICE", "a whole number"]),
         (["buy", "5"], ["needs a PRICE", "bourse buy 5 PRICE"]),
         (["buy", "5", "1", "--type", "market"], ["no PRICE"]),
         (["sell", "5", "1", "--type", "stop"], ["stop", "limit, market"]),
@@ -303,6 +385,25 @@ def test_an_order_says_what_became_of_it(
         "price_ticks": -100,
         "type": "limit",
     }
+
+
+@pytest.mark.parametrize("word", ["post_only", "post-only", "postonly", "PostOnly", "POST_ONLY"])
+def test_a_type_of_two_words_is_written_in_any_way(
+    word: str, fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake.results["order"] = order_result()
+
+    assert run(["buy", "5", "1", "--type", word, "--admin", str(admin_path)]) == 0
+    assert fake.requests[-1]["params"]["type"] == "post_only"
+
+
+def test_the_book_says_that_trading_is_halted(
+    fake: Any, admin_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    fake.results["depth"] = msgspec.structs.replace(samples.depth(), halted=True)
+
+    assert run(["book", "--admin", str(admin_path)]) == 0
+    assert "HALTED" in capfd.readouterr().out.splitlines()[0]
 
 
 def test_a_refused_order_is_1_with_its_reason(

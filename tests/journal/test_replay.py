@@ -220,11 +220,16 @@ def test_what_is_no_log_is_one_sentence(tmp_path):
     with pytest.raises(UsageError, match="holds no log"):
         replay(tmp_path)
     text = tmp_path / "text"
-    text.write_text("hello")
+    for content in (b"hello", b"x" * layout.SEGMENT_HEADER_SIZE):
+        text.write_bytes(content)
+        with pytest.raises(UsageError, match="is no log of bourse"):
+            replay(text)
+        named = tmp_path / "wal-00000001-00000000000000000001.log"
+        named.write_bytes(content)
+        with pytest.raises(CorruptError, match="inside its header|does not start with"):
+            replay(named)
+    text.write_bytes(layout.SEGMENT_MAGIC)
     with pytest.raises(CorruptError, match="ends inside its header"):
-        replay(text)
-    text.write_bytes(b"x" * layout.SEGMENT_HEADER_SIZE)
-    with pytest.raises(CorruptError, match="does not start with"):
         replay(text)
 
 
