@@ -23,6 +23,7 @@ from bourse.bench.run import (
     drive,
     finish,
     options_of,
+    taken_back,
     target,
 )
 from bourse.domain import Durability
@@ -52,17 +53,18 @@ def run(options: Options) -> Result:
     with target(options) as found, connect(found.address) as connection:
         busy = client_busy(options, found)
         client = Client(connection.fileno(), 2 * pairs, WARMUP_PAIRS, options.fault)
-        drive(lambda: client.round_trips(WARMUP_PAIRS, busy), client)
-        seconds = 0.0
-        with _sync_timer(found) as timer:
-            slices = SLICES if timer is not None else 1
-            for number in range(1, slices + 1):
-                if timer is not None:
-                    timer.time(max(1, min(FDATASYNC_COUNT_MAX, options.samples) // slices))
-                goal = WARMUP_PAIRS + options.samples * number // slices
-                started = time.perf_counter()
-                drive(lambda goal=goal: client.round_trips(goal, busy), client)  # type: ignore[misc]
-                seconds += time.perf_counter() - started
+        with taken_back(connection, client):
+            drive(lambda: client.round_trips(WARMUP_PAIRS, busy), client)
+            seconds = 0.0
+            with _sync_timer(found) as timer:
+                slices = SLICES if timer is not None else 1
+                for number in range(1, slices + 1):
+                    if timer is not None:
+                        timer.time(max(1, min(FDATASYNC_COUNT_MAX, options.samples) // slices))
+                    goal = WARMUP_PAIRS + options.samples * number // slices
+                    started = time.perf_counter()
+                    drive(lambda goal=goal: client.round_trips(goal, busy), client)  # type: ignore[misc]
+                    seconds += time.perf_counter() - started
         counts = client.counts()
         result = Result(
             workload="rtt",

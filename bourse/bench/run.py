@@ -25,11 +25,18 @@ from bourse.bench.results import Digests, Percentiles, Result
 from bourse.config import default_admin_path, format_address, parse_address, parse_choice
 from bourse.domain import Durability, PollMode
 from bourse.errors import BourseError, ProtocolError, UnavailableError, UsageError
+from bourse.protocol.messages import Cancel
 
 SILENCE_SECONDS_MAX = 30.0
 """A run without any event for so long has failed."""
 
 DEFAULT_SEED = 23
+
+PRICE_TICKS = 100
+"""All client workloads sell and buy here."""
+
+LEFT_MAX = 4
+"""Round trips that fail take back so many of their last orders: one pair at a time is open."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +154,29 @@ def target(options: Options) -> Iterator[Target]:
         found.policy = options.durability.label
     if found.poll == "unknown" and options.poll is not None:
         found.poll = options.poll.label
+    _refuse_what_rests(found, options.connect)
     yield found
+
+
+def _refuse_what_rests(found: Target, connect_to: str) -> None:
+    """Refuse a book in which an order of the workload would meet somebody else's.
+
+    Raises:
+        UsageError: a buy rests at the workloads' price or above, or a sell there or below.
+    """
+    if found.admin is None:
+        return
+    depth = call(found.admin, "depth", messages.DepthParams(levels=1))
+    assert isinstance(depth, messages.Depth)
+    bids = [level.price_ticks for level in depth.bids if level.price_ticks >= PRICE_TICKS]
+    asks = [level.price_ticks for level in depth.asks if level.price_ticks <= PRICE_TICKS]
+    for name, met in (("buy", bids), ("sell", asks)):
+        if met:
+            raise UsageError(
+                f"the book at {connect_to} is not empty where this trades: "
+                f"a {name} rests at {met[0]}, and its orders at {PRICE_TICKS} "
+                "would trade with it; cancel it, or leave --connect away for a private daemon"
+            )
 
 
 def _admin_of(address: tuple[str, int], named: Path | None) -> Path | None:
@@ -228,7 +257,30 @@ def drive(step: Callable[[], int], client: Counting) -> None:
             events = counts["events"]
             deadline = time.monotonic() + SILENCE_SECONDS_MAX
         elif time.monotonic() > deadline:
-            raise UnavailableError(f"no event for {SILENCE_SECONDS_MAX:.0f} seconds, {after}")
+            raise UnavailableError(
+                f"no event for {SILENCE_SECONDS_MAX:.0f} seconds, {after}: the server hangs, or "
+                f"somebody else's order at {PRICE_TICKS} took the other side of one of this run's"
+            )
+
+
+@contextlib.contextmanager
+def taken_back(connection: socket.socket, client: Client) -> Iterator[None]:
+    """Cancel what a run that fails has left in the book of its daemon, then hang up."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            _take_back(connection, client.counts()["accepted"])
+        raise
+
+
+def _take_back(connection: socket.socket, accepted: int) -> None:
+    ids = range(max(1, accepted - LEFT_MAX + 1), accepted + 2)  # the last may be on its way
+    connection.settimeout(1.0)
+    connection.sendall(b"".join(Cancel(order_id).pack() for order_id in ids))
+    connection.shutdown(socket.SHUT_WR)
+    while connection.recv(1 << 16):  # closed with answers unread, the cancels might be lost
+        pass
 
 
 def drain_while_sending(

@@ -141,7 +141,8 @@ CLIENT = (
         "--connect",
         str,
         "HOST:PORT",
-        "Measure a daemon that runs. Default: a private one, started and removed.",
+        "Measure a daemon that runs, with orders at 100 in its book, which must hold no buy from "
+        "100 and no sell to 100. Default: a private one, started and removed.",
     ),
     Flag(
         "admin",

@@ -50,7 +50,8 @@ def _top(context: typer.Context) -> None:
 def _help(workload: Workload) -> str:
     codes = ["0  every check is ok", "1  a check failed: the figure is void", "2  wrong usage"]
     if workload.needs_a_daemon:
-        codes.append("3  no daemon answers at --connect")
+        codes[-1] += ", or the book at --connect is not empty around 100"
+        codes.append("3  no daemon answers at --connect, or it fell silent")
     paragraphs = [
         workload.line,
         workload.text,

@@ -152,3 +152,5 @@ def _say_summary(summary: Summary) -> None:
         say(f"  {name:<12}{duration(value['p50']):>10}{duration(value['p99']):>10}")
     for check in summary.checks:
         say(f"  {'ok    ' if check.ok else 'FAILED'} {check.name}: {check.detail}".rstrip(": "))
+    for sentence in summary.skipped:
+        say(f"  left out {sentence}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 import select
 import termios
 
@@ -20,6 +21,23 @@ READ_BYTES_MAX = 4_096
 ESCAPE_SECONDS = 0.1
 """How long the rest of a sequence may take; a lone Esc is one that nothing followed."""
 
+_SGR = re.compile(r"\x1b\[([\d;]*)m")
+_COLOUR = re.compile(r"(?<![\d])(?:[34]8;(?:5;\d+|2;\d+;\d+;\d+)|[34]\d|9[0-7]|10[0-7])(?:;|$)")
+
+
+def without_colours(data: str) -> str:
+    """Take the colours out of what a terminal is sent; bold, dim and the like stay.
+
+    Rich writes even "the terminal's own colours", 39 and 49, wherever a style names them.
+    """
+    return _SGR.sub(_without_colours, data)
+
+
+def _without_colours(sequence: re.Match[str]) -> str:
+    codes = sequence[1]
+    kept = _COLOUR.sub("", codes).rstrip(";")
+    return f"\x1b[{kept}m" if kept or not codes else ""
+
 
 class OpsDriver(LinuxDriver):
     """Replace what cannot be decoded, sleep until a key comes, and tell the output's backlog."""
@@ -28,6 +46,11 @@ class OpsDriver(LinuxDriver):
         super().__init__(app, **options)  # type: ignore[arg-type]
         self._ending = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         """Readable once the input thread shall end."""
+        self._is_mono = bool(getattr(app, "ansi_color", False))
+
+    def write(self, data: str) -> None:
+        """Write to the terminal; of a console without colours not one colour's code."""
+        super().write(without_colours(data) if self._is_mono else data)
 
     def run_input_thread(self) -> None:
         """Read the keyboard until `disable_input`, or until the terminal is gone."""

@@ -16,6 +16,7 @@ from textual import messages
 from textual.drivers.web_driver import WebDriver
 
 from bourse.tui.app import made
+from bourse.tui.driver import without_colours
 from bourse.tui.settings import Settings
 
 WAITING_BYTES_MAX = 16_384
@@ -34,6 +35,10 @@ class PipeDriver(WebDriver):
         if not self.exit_event.is_set():
             self.is_gone = True
             self._app.post_message(messages.ExitApp())
+
+    def write(self, data: str) -> None:
+        """Write to the browser; see OpsDriver."""
+        super().write(without_colours(data) if self._app.ansi_color else data)
 
     def stop_application_mode(self) -> None:
         """Say that it ends, if somebody is there to hear it."""

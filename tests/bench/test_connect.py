@@ -2,13 +2,19 @@
 
 import importlib.util
 import json
+import time
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from bourse.admin.client import call
+from bourse.admin.messages import OrderParams
+from bourse.bench import run as bench_run
 from bourse.bench import suite
+from bourse.bench.private_daemon import PrivateDaemon
 from bourse.cli import run as bourse
+from bourse.domain import Durability, PollMode
 from bourse.errors import UsageError
 
 
@@ -85,3 +91,44 @@ def test_all_says_what_it_skips(capsys: pytest.CaptureFixture[str]) -> None:
     assert [one["workload"] for one in found["results"]] == ["rtt"]
     assert found["skipped"] == ["ring"]
     assert "skipped, since no server at --connect does them: ring" in said.err
+
+
+@pytest.mark.parametrize(
+    ("side", "price_ticks", "is_refused"),
+    [("buy", 100, True), ("sell", 99, True), ("buy", 99, False), ("sell", 101, False)],
+)
+def test_a_book_that_its_orders_would_meet_is_refused(
+    side: str, price_ticks: int, is_refused: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with PrivateDaemon(Durability.MEMORY, PollMode.BLOCK, None) as daemon:
+        admin = daemon.banner.admin
+        call(admin, "order", OrderParams(side, 1, price_ticks))
+        where = ["--connect", daemon.banner.listen, "--admin", admin]
+        code = bourse(["bench", "rtt", "--samples", "5", *where])
+        said = capsys.readouterr().err
+        status = call(admin, "status")
+
+    assert code == (2 if is_refused else 0), said
+    if is_refused:
+        assert f"a {side} rests at {price_ticks}" in said
+    assert status.live_orders == 1
+    assert (status.trades == 0) == is_refused
+
+
+def test_a_round_trip_that_fails_takes_back_what_it_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_run, "SILENCE_SECONDS_MAX", 0.1)
+    monkeypatch.setattr(bench_run, "_admin_of", lambda address, named: None)
+    with PrivateDaemon(Durability.MEMORY, PollMode.BLOCK, None) as daemon:
+        call(daemon.banner.admin, "order", OrderParams("buy", 1, 100))
+        code = bourse(["bench", "rtt", "--samples", "5", "--connect", daemon.banner.listen])
+        said = capsys.readouterr().err
+        deadline = time.monotonic() + 5
+        while call(daemon.banner.admin, "status").live_orders and time.monotonic() < deadline:
+            time.sleep(0.02)
+        left = call(daemon.banner.admin, "status").live_orders
+
+    assert code == 3
+    assert "somebody else's order at 100" in said
+    assert left == 0

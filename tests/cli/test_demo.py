@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -73,6 +74,12 @@ def headless(
     )
 
 
+def rejected_share(summary: dict[str, Any]) -> float:
+    (answered,) = (c for c in summary["checks"] if c["name"] == "every_order_answered")
+    sent, _, rejected = (int(word) for word in re.findall(r"\d+", answered["detail"]))
+    return rejected / sent
+
+
 def test_a_headless_demo_trades_and_recovers_on_the_second_run(
     short_tmp_path: Path, environment: dict[str, str]
 ) -> None:
@@ -89,6 +96,9 @@ def test_a_headless_demo_trades_and_recovers_on_the_second_run(
     assert all(check["ok"] for check in one["checks"] + two["checks"])
     assert two["recovered_wal_seq"] == one["wal_seq"]
     assert two["events"] > one["events"]
+    # The first run's orders are out of the makers' way.
+    assert rejected_share(two) < 0.05, two["checks"]
+    assert "sequences_gapless" in {check["name"] for check in two["checks"]}
     assert processes_on(data) == []
 
 

@@ -27,7 +27,7 @@ from tests.admin.fake_daemon import FakeDaemon
 PROGRAM = "import sys; from bourse.tui.app import run; sys.exit(run(sys.argv[1]))"
 RESETS = [b"\x1b[?1049l", b"\x1b[?25h", b"\x1b[?1000l", b"\x1b[?1003l", b"\x1b[?2004l"]
 FOOTER = b"Snapshot"
-COLOUR = re.compile(rb"\x1b\[[0-9;:]*?(?<![0-9])(3[0-8]|4[0-8]|9[0-7]|10[0-7])[;:m]")
+COLOUR = re.compile(rb"\x1b\[[0-9;:]*?(?<![0-9])(3[0-9]|4[0-9]|9[0-7]|10[0-7])[;:m]")
 
 
 class Terminal:
