@@ -18,6 +18,7 @@ Flags of the command win over the file.
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import tomllib
@@ -121,7 +122,20 @@ def load(path: Path | None = None) -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"{found} is no TOML: {error}") from None
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{found}: {error}") from None
+        raise ConfigError(f"{found}: {_sentence(str(error))}") from None
+
+
+def _sentence(words: str) -> str:
+    """Say what the library found wrong, with the key's name first."""
+    if match := re.fullmatch(r"Object contains unknown field `([^`]*)`( - at `.*`)?", words):
+        kind = Instance if match[2] else Settings
+        known = [field.name for field in msgspec.structs.fields(kind)]
+        close = difflib.get_close_matches(match[1], known, 1)
+        hint = f"did you mean {close[0]}?" if close else "the keys are " + ", ".join(known)
+        return f"{match[1]} is not a key of the console's settings; {hint}"
+    if match := re.fullmatch(r"Expected `(.*)`, got `(.*)` - at `\$\.(.*)`", words):
+        return f"{match[3]} must be of type {match[1]}, it is of type {match[2]}"
+    return words
 
 
 def keymap(overrides: Mapping[str, list[str]]) -> tuple[dict[str, tuple[str, ...]], list[str]]:

@@ -126,14 +126,26 @@ static int start_python(const char *executable)
 
 int main(int argc, char **argv)
 {
-    uint64_t commands = argc > 1 ? strtoull(argv[1], NULL, 10) : 100000;
+    uint64_t commands = 100000;
     bourse_functions bourse;
     bourse_engine *engine;
     PyThreadState *python;
 
+    if (argc > 1) {
+        char *end = argv[1];
+        commands = strtoull(argv[1], &end, 10);
+        if (argv[1][0] < '0' || argv[1][0] > '9' || *end != '\0') {
+            fprintf(stderr, "host: COMMANDS '%s' is no whole number\n"
+                            "usage: host [COMMANDS [PYTHON]]\n", argv[1]);
+            return 2;
+        }
+    }
     if (start_python(argc > 2 ? argv[2] : NULL) != 0)
         return 1;
     if (bourse_load(&bourse) != 0) {
+        if (PyErr_ExceptionMatches(PyExc_ModuleNotFoundError))
+            fprintf(stderr, "host: this Python does not find bourse; name the one that has it: "
+                            "host COMMANDS .venv/bin/python\n");
         PyErr_Print();
         return 1;
     }

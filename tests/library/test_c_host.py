@@ -204,6 +204,8 @@ def test_the_example_host_prints_the_digests_of_the_python_face(tmp_path: Path) 
     host = tmp_path / "host"
     run("make", "-C", EXAMPLE, f"PYTHON={sys.executable}", f"OUT={host}")
 
+    for wrong in ("abc", "-1", "10x", ""):
+        assert run(host, wrong, code=2) == ""
     printed = run(host, COMMANDS, sys.executable).splitlines()
 
     first = one_by_one(COMMANDS)
@@ -241,6 +243,7 @@ def test_the_example_says_so_when_python_has_no_bourse(tmp_path: Path) -> None:
 
     assert result.returncode == 1
     assert "No module named 'bourse'" in result.stderr
+    assert "name the one that has it" in result.stderr
 
 
 # --- Mistakes of a host, threads ------------------------------------------------------------------

@@ -65,8 +65,9 @@ def test_what_is_printed_can_be_read_back(tmp_path: Path) -> None:
     [
         ('theme = "pink"', "theme is 'pink'"),
         ("rate_hz = 3", "rate_hz is 3"),
-        ("colour = 1", "colour"),
-        ('rate_hz = "5"', "rate_hz"),
+        ("colour = 1", "colour is not a key .* the keys are theme, "),
+        ("theem = 1", "theem is not a key .* did you mean theme?"),
+        ('rate_hz = "5"', "rate_hz must be of type int, it is of type str"),
         ("theme = ", "is no TOML"),
         ('[keys]\nfly = ["f"]', "no action 'fly'"),
         ('[keys]\nhalts = ["f"]', "no action 'halts'"),
