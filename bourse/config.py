@@ -193,6 +193,8 @@ class Banner(msgspec.Struct, frozen=True):
     pid: int
     report: list[str] = []
     """What recovery did, in sentences."""
+    instance: str = ""
+    """What is typed before what is dangerous."""
 
 
 _CHOICES: dict[str, type[Durability] | type[PollMode] | type[WalRetention]] = {

@@ -92,6 +92,7 @@ def say_banner(banner: Banner) -> None:
     recovered = f"wal_seq {banner.recovered_wal_seq:,}" if banner.recovered_wal_seq else "nothing"
     say(f"bourse is ready: {banner.symbol} on {banner.listen}")
     rows = [
+        ("instance", banner.instance),
         ("address", f"{banner.listen} (protocol version 1)"),
         ("admin", banner.admin),
         ("data", banner.data if stored else "none: policy memory keeps nothing"),

@@ -267,6 +267,7 @@ class Daemon:
             recovered_wal_seq=self._store.recovered_wal_seq,
             pid=os.getpid(),
             report=self._store.report,
+            instance=config.instance,
         )
         for line in banner.report:
             self._log.info("%s", line)

@@ -86,6 +86,20 @@ def test_detach_returns_when_it_is_ready_and_stop_when_it_is_gone(
     assert place.on("daemon", "status").returncode == 3
 
 
+def test_a_name_that_is_another_exchanges_halts_nothing(
+    place: Place, banner: dict[str, Any]
+) -> None:
+    assert banner["instance"] == "d"
+
+    wrong = place.on("halt", "--yes", "default")
+
+    assert wrong.returncode == 1
+    assert "this instance is called 'd'; nothing was done" in wrong.stderr
+    assert "HALTED" not in place.on("book").stdout
+    assert place.on("halt", "--yes", "d").returncode == 0
+    assert f"bourse resume --admin {place.admin}" in place.on("daemon", "status").stdout
+
+
 def test_orders_by_hand_survive_a_kill(place: Place, banner: dict[str, Any]) -> None:
     assert "5 rest" in place.on("sell", "5", "101").stdout
     assert "bought 3 of 3" in place.on("buy", "3", "102").stdout
