@@ -282,9 +282,8 @@ def status(
     say_rows(_status_rows(found, path))
     say()
     one_in = latency.sampled_one_in
-    say(
-        f"  Since the start, {f'one command in {one_in}' if one_in > 1 else 'every command'} timed:"
-    )
+    which = f"one client's command in {one_in}" if one_in > 1 else "every client's command"
+    say(f"  Since the start, {which} timed (the operator's are not):")
     for line in percentile_rows([(stage.stage, stage.total) for stage in latency.stages]):
         say(line)
     return 0

@@ -84,8 +84,9 @@ class Console(App[None]):
     HelpScreen:ansi, Page:ansi { background: transparent; }
     HelpView, PageView, PromptView { background: $surface; }
     Prompt { background: transparent; }
-    ToastRack { align: right bottom; margin-bottom: 1; }
-    Toast { width: 66; max-width: 90%; padding: 0 1; background: $panel; margin-top: 1; }
+    /* On the keys' line, from edge to edge: a frame is covered whole or not at all. */
+    ToastRack { margin-bottom: 0; overflow-y: hidden; }
+    Toast { width: 100%; max-width: 100%; padding: 0 1; background: $panel; margin-top: 0; }
     .-letters Toast { border-left: none; }
     """
 
@@ -415,9 +416,15 @@ class Console(App[None]):
             await self._check_bindings(event.key)
 
     def action_perform(self, action_id: str) -> None:
-        """Do what a key or a label asks for; on a screen where it means nothing, nothing."""
+        """Do what a key or a label asks for; on a screen where it means nothing, nothing.
+
+        What is dangerous says where it works: nobody is to wonder whether it was done.
+        """
         action = BY_ID[action_id]
         if not on_screen(action, self.state.screen):
+            if action.danger:
+                where = " or ".join(BY_ID[f"screen.{name}"].title for name in action.screens)
+                self.tell(action_id, f"Nothing was done: {action.title} works on {where}.")
             return
         self.deeds.perform(action)
         self.repaint()

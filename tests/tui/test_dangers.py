@@ -189,7 +189,10 @@ def test_kick_and_cancel_all_take_the_chosen_session(tmp_path: Path) -> None:
         await pilot.press("K")
         assert not asked(daemon, "prepare")  # not on this screen
         await pilot.press("5", "K")
-        assert toasts(app) == ["Kick: choose a session first (↑↓)."]
+        assert toasts(app) == [
+            "Nothing was done: Kick works on Sessions.",
+            "Kick: choose a session first (↑↓).",
+        ]
         await pilot.press("down", "K")
         await opened(app, pilot)
         chosen = app.state.table("sessions").cursor

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from bourse.admin import actions
+from bourse.admin.client import Connection, ConnectionState
 from bourse.admin.messages import Frame, Level, Percentiles, SessionInfo, Sessions
 from bourse.tui.line import exactly, join_while_fits, panel, text_of, width_of
 from bourse.tui.replay import Digests, ReplayOutcome, ReplayReport, Verdict
@@ -320,8 +321,20 @@ def test_before_a_daemon_answers_the_status_line_says_what_to_do() -> None:
 
     assert "CONNECTING" in text
     assert "/run/bourse/default.sock" in text
-    assert "bourse daemon start" in text
+    assert "bourse daemon start" not in text  # there may be one: a demo's
     assert "Waiting for a daemon" in book
+    state.live.apply(Connection(ConnectionState.LOST, "nobody there"))
+    assert "bourse daemon start" in text_of(bars.status_row(state, 120))
+
+
+def test_the_stages_say_whose_commands_they_time_where_there_are_none() -> None:
+    state = live_state()
+    latency = samples.latency()
+    nothing = Percentiles(0, 0, 0, 0, 0, 0)
+    none = [msgspec.structs.replace(s, total=nothing, window=nothing) for s in latency.stages]
+    state.live.latency = msgspec.structs.replace(latency, stages=none)
+
+    assert "of clients: none yet" in texts(stages.stages_panel(state, 60, 9))[0]
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

@@ -315,3 +315,19 @@ def test_the_manuals_table_of_keys_is_the_registrys() -> None:
     manual = (Path(__file__).parents[2] / "docs" / "console.md").read_text(encoding="utf-8")
 
     assert key_table() in manual, "run: python -m bourse.admin.actions, and put it into the manual"
+
+
+def test_a_toast_covers_whole_lines_and_the_keys_first() -> None:
+    async def scenario(app: Console, pilot: Pilot) -> None:
+        before = text_of(app).splitlines()
+        app.tell("one", "Snapshot @12: 5 orders, 688 B.")
+        await pilot.pause(0.2)
+        one = text_of(app).splitlines()
+        assert [at for at in range(36) if one[at] != before[at]] in ([35], [0, 35])
+        app.tell("two", "so many words " * 10, "error")
+        await pilot.pause(0.2)
+        for line in text_of(app).splitlines()[-3:]:
+            assert line.startswith("▌ ")
+            assert not set(line) & set("│╯╰─")
+
+    play(scenario, notifications=True)

@@ -9,6 +9,7 @@ from textual import events
 from textual.message import Message
 
 from bourse.admin import actions
+from bourse.admin.client import ConnectionState
 from bourse.admin.store import Badge
 from bourse.tui import glyphs
 from bourse.tui.format import clean, clock, count, duration, rate, span
@@ -69,7 +70,11 @@ def status_row(state: ConsoleState, width: int) -> Row:
     status = store.status
     parts: list[list[Cell]] = []
     if status is None:
-        parts.append([("start one: ", "text"), ("bourse daemon start", "bright")])
+        # Before the first try has failed there may well be one, a demo's for example.
+        if state.live.connection.state is ConnectionState.LOST:
+            parts.append([("start one: ", "text"), ("bourse daemon start", "bright")])
+        else:
+            parts.append([("waiting for its first numbers", "text")])
         parts.append([(clean(state.admin_path), "dim")])
     else:
         total = store.stage("total")

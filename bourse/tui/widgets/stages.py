@@ -165,12 +165,16 @@ def stages_panel(
     if latency is None:
         return panel([], width, height, "LATENCY")
     sampled = f" · 1 in {count(latency.sampled_one_in)}" if latency.sampled_one_in > 1 else ""
+    note = f"last {latency.window_seconds:g} s{sampled}"
+    if not any(stage.total.count for stage in latency.stages):
+        # The operator's commands come by no read of a socket: there is no time to begin with.
+        note = "of clients: none yet"
     return panel(
         stage_rows(latency, state.stage, width - 2, height - 2, with_counts),
         width,
         height,
         "LATENCY by stage",
-        note=f"last {latency.window_seconds:g} s{sampled}",
+        note=note,
         stale=state.stale,
     )
 
