@@ -9,6 +9,7 @@ import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -22,7 +23,7 @@ from bourse.admin.launch import DaemonProcess
 from bourse.config import default_admin_path, runtime_dir
 from bourse.demo.market import Report
 from bourse.demo.traders import START_TICKS
-from bourse.errors import BourseError, UnavailableError
+from bourse.errors import AdminError, BourseError, UnavailableError
 from bourse.journal.storage import make_directory
 
 MARKET_STOP_SECONDS_MAX = 30.0
@@ -89,9 +90,10 @@ class Demo:
         )
         self.market: subprocess.Popen[bytes] | None = None
         try:
-            mid = self._mid()
-            self._take_back()
-            self.before = self.status()
+            with self._asking():
+                mid = self._mid()
+                self._take_back()
+                self.before = self.status()
             self.market = self._start_market(seed, rate_per_s, mid)
         except BaseException:
             self.daemon.stop()
@@ -130,14 +132,9 @@ class Demo:
             UnavailableError: the daemon is gone already.
         """
         report = self._stop_market()
-        try:
+        with self._asking():
             status = self.status()
-        except UnavailableError:
-            raise UnavailableError(
-                f"the exchange ended before the demo did (exit code {self.daemon.stop()}); "
-                f"its log is {self.daemon.log_path}; the next run recovers what was traded"
-            ) from None
-        latency = call(self.admin, "latency", name="bourse demo")
+            latency = call(self.admin, "latency", name="bourse demo")
         assert isinstance(latency, messages.Latency)
         code = self.daemon.stop()
         checks = [*_market_checks(report, status, self.before, only_market)]
@@ -172,6 +169,19 @@ class Demo:
             skipped=[] if only_market else [NOT_GAPLESS],
             data=status.data_dir,
         )
+
+    @contextlib.contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Ask the daemon things; one sentence when somebody has stopped it meanwhile."""
+        try:
+            yield
+        except (UnavailableError, AdminError) as error:
+            if isinstance(error, AdminError) and error.code != messages.ErrorCode.SHUTTING_DOWN:
+                raise
+            raise UnavailableError(
+                f"the exchange ended before the demo did (exit code {self.daemon.stop()}); "
+                f"its log is {self.daemon.log_path}; the next run recovers what was traded"
+            ) from None
 
     def _mid(self) -> int:
         """Return the price to trade on from: where the book of an earlier run stands."""
