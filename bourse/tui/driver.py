@@ -8,10 +8,13 @@ It also looks ten times a second whether it shall end, and without pause at a te
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 import re
 import select
+import sys
 import termios
+from typing import IO, Any
 
 from textual._xterm_parser import XTermParser
 from textual.app import App
@@ -39,11 +42,38 @@ def _without_colours(sequence: re.Match[str]) -> str:
     return f"\x1b[{kept}m" if kept or not codes else ""
 
 
+class PatientFile:
+    """A terminal's file that takes everything once the terminal is gone.
+
+    Source: Textual 8.2.8's output thread ends at the first error, and whoever writes after that
+    waits for ever as soon as 30 pieces wait: the end of the console, too.
+    """
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """Write; a terminal that is gone gets nothing."""
+        with contextlib.suppress(OSError):
+            return self._file.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        """Send what was written."""
+        with contextlib.suppress(OSError):
+            self._file.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+
 class OpsDriver(LinuxDriver):
     """Replace what cannot be decoded, sleep until a key comes, and tell the output's backlog."""
 
     def __init__(self, app: App[object], **options: object) -> None:
         super().__init__(app, **options)  # type: ignore[arg-type]
+        assert sys.__stderr__ is not None
+        self._file = PatientFile(sys.__stderr__)  # type: ignore[assignment]
         self._ending = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         """Readable once the input thread shall end."""
         self._is_mono = bool(getattr(app, "ansi_color", False))
