@@ -1,4 +1,7 @@
-"""What one fdatasync costs here: the floor under every acknowledgement of the fsync policy.
+"""What one fdatasync costs here: told beside the figures of the fsync policy.
+
+No strict floor under them: the daemon's journal thread keeps to the CPU that the disk interrupts,
+and waits less there than whoever calls from another.
 
 The file is laid out like the log: zero-filled ahead of its end, then batches of one command
 written one after another, each followed by fdatasync, in the directory that the log is in.
